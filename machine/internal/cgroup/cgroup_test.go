@@ -35,8 +35,7 @@ func newInstance(t testing.TB) string {
 	return name
 }
 
-// Besides the machines' hierarchy, a mounted cgroup2 tree is tested. Without controllers it still freezes, kills and
-// counts CPU.
+// A cgroup2 tree without controllers still freezes, kills and counts CPU.
 func eachVersion(t *testing.T, run func(t *testing.T, tree *Tree)) {
 	main, err := detect()
 	must(t, err)
@@ -161,7 +160,7 @@ func TestMemoryPastTheLimitIsAnOOMKillThatIsCounted(t *testing.T) {
 		group, err := tree.Create("slot1", Limits{MemoryBytes: 32 << 20})
 		must(t, err)
 		command := start(t, group, "head -c 500000000 /dev/zero | tail") // tail keeps the whole line
-		// v2 kills the whole group; v1 only the one process, whose end the shell reports.
+		// v1 kills only the one process, whose end the shell reports.
 		status := wait(command)
 		if _, two := tree.v.(*versionTwo); two && status.Signal() != syscall.SIGKILL {
 			t.Fatalf("it ended with %v", status)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group is one cgroup (on v1: the same path under every controller).
+// Group has the same path under every v1 controller.
 type Group struct {
 	v    version
 	path string
@@ -25,14 +25,14 @@ const (
 	condemnTries = 20               // each pass reaches processes that were forked before their parent was killed
 	deleteTries  = 100              // 10 ms apart: the kernel releases dead processes a moment later
 	freezeBound  = 2 * time.Second
-	// A sandbox takes 10-20 ms to die and a caller waits for it, so poll every millisecond at first.
+	// A sandbox takes 10-20 ms to die, and a caller waits.
 	killEager = 30 * time.Millisecond
 )
 
-// OCIPath is for linux.cgroupsPath of the OCI spec. runsc joins an existing group with gofer and sentry, changes none
-// of its limits, and does not delete it. It reads the memory limit for the guest's MemTotal and the quota for its CPUs.
-// So set guest-visible limits before the start, and raise them for headroom after it. With --ignore-cgroups the guest
-// would see the host's memory. On v1 runsc adds groups under controllers that we do not use; Delete removes those, too.
+// OCIPath is for linux.cgroupsPath. runsc joins an existing group, changes none of its limits, and does not delete it.
+// It reads the memory limit for the guest's MemTotal and the quota for its CPUs. So set guest-visible limits before the
+// start, and raise them for headroom after it. With --ignore-cgroups the guest would see the host's memory. On v1 runsc
+// adds groups under controllers that we do not use; Delete removes those, too.
 func (g *Group) OCIPath() string { return "/" + g.path }
 
 // SetLimits removes a limit that is zero. EBUSY: more memory is in use, and the old limit stays.
@@ -46,7 +46,7 @@ func (g *Group) SetLimits(l Limits) error {
 	return nil
 }
 
-// SetMemory is SetLimits for memory only.
+// SetMemory is SetLimits for memory.
 func (g *Group) SetMemory(bytes int64) error {
 	if err := g.v.setMemory(g.path, bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", g.path, err)
@@ -64,7 +64,7 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Procs lists the processes left; none if the group does not exist.
+// Procs is empty if the group does not exist.
 func (g *Group) Procs() ([]int, error) { return readProcs(g.v.procsFile(g.path)) }
 
 // Exists may be outdated at once.
@@ -75,7 +75,7 @@ func (g *Group) Exists() bool {
 
 func (g *Group) Freeze() error { return g.setFrozen(true) }
 
-// Thaw returns at once: processes run when they are scheduled.
+// Thaw does not wait until processes run.
 func (g *Group) Thaw() error { return g.setFrozen(false) }
 
 func (g *Group) setFrozen(on bool) error {
@@ -101,7 +101,7 @@ func (g *Group) strangers() ([]int, error) {
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() }), err
 }
 
-// Condemn kills all but the caller, and repeats until no new process appears.
+// Condemn kills others until no new process appears.
 func (g *Group) Condemn() error {
 	condemned := map[int]bool{}
 	for range condemnTries {
@@ -122,11 +122,10 @@ func (g *Group) Condemn() error {
 	return fmt.Errorf("cgroup %s has new processes all the time", g.path)
 }
 
-// EndOthers kills every process but one.
+// EndOthers spares one process.
 func (g *Group) EndOthers(spared int) error { return signalAll(g.v.procsFile(g.path), spared) }
 
-// Kill ends all but the caller, and waits until the group is empty. On v1 it thaws first, because a frozen process
-// ignores SIGKILL.
+// Kill waits until no others are left. On v1 it thaws first: a frozen process ignores SIGKILL.
 func (g *Group) Kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killBound)
 	defer cancel()
@@ -150,7 +149,7 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// Delete removes an empty group and groups below it, if they exist.
+// Delete includes groups below.
 func (g *Group) Delete() error {
 	for _, dir := range g.v.dirs(g.path) {
 		if err := removeDir(dir); err != nil {
@@ -187,13 +186,13 @@ func removeDir(dir string) error {
 	return fmt.Errorf("%s: %w", dir, err)
 }
 
-// Stats returns zero for values whose controller is missing.
+// Stats are zero without a controller.
 func (g *Group) Stats() (cpuUsec, memoryBytes, oomKills int64, err error) {
 	s, err := g.v.stats(g.path)
 	return s.CPUUsec, s.MemoryBytes, s.OOMKills, err
 }
 
-// signalAll holds pidfds while it reads the group again, so that no reused pid is hit.
+// With pidfds held while the group is read again, no reused pid is hit.
 func signalAll(procsFile string, spared int) error {
 	before, err := readProcs(procsFile)
 	if err != nil {
@@ -248,12 +247,12 @@ func readProcs(file string) ([]int, error) {
 	return pids, nil
 }
 
-// A group is gone with ENOENT, or ENODEV while it is open; a process with ESRCH.
+// The group: ENOENT, or ENODEV while open. The process: ESRCH.
 func isGone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }
 
-// A missing file means a missing controller, so write never creates one.
+// A missing file means a missing controller.
 func write(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {

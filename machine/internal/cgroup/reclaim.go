@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Small steps, so that a thaw is noticed soon.
+// A thaw is noticed between steps.
 const reclaimStep = 64 << 20
 
-// OfferMemory moves a frozen group's memory to compressed swap, until it runs again or no more can be reclaimed. With
-// swap on a disk it does nothing: the first call would wait for its pages.
+// OfferMemory moves a frozen group's memory to compressed swap, until it runs again or no more can be reclaimed. After
+// swap on a disk, the first call would wait for its pages.
 func (g *Group) OfferMemory() error {
 	swaps, err := os.ReadFile("/proc/swaps")
 	if err != nil {
@@ -26,7 +26,7 @@ func (g *Group) OfferMemory() error {
 	return g.v.offerMemory(g.path)
 }
 
-// The first line of /proc/swaps is a heading. The kernel chooses a device, so all must be compressed.
+// The first line is a heading. The kernel chooses the device.
 func isCompressed(swaps, zswap string) bool {
 	places := strings.Split(strings.TrimSpace(swaps), "\n")[1:]
 	for _, place := range places {
@@ -40,8 +40,7 @@ func isCompressed(swaps, zswap string) bool {
 // v1 has no proactive reclaim.
 func (v *versionOne) offerMemory(string) error { return nil }
 
-// Swap is allowed only during reclaim: a running machine must not lose pages in use. Pages in swap return when they are
-// used.
+// A running machine must not lose pages in use. Pages in swap return when they are used.
 func (v *versionTwo) offerMemory(group string) error {
 	if !v.has("memory") {
 		return nil

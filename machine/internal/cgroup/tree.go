@@ -57,7 +57,7 @@ type Stats struct {
 	OOMKills    int64
 }
 
-// Percent of the default. At sixteen to one, machines at full load slow the service by a few percent.
+// In percent. Machines at full load slow the service by a few percent.
 const (
 	machinesWeight = 25
 	serviceWeight  = 400
@@ -112,7 +112,7 @@ func (t *Tree) Create(slot string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// Get returns a group that may not exist; for a name that Create refuses, it never does.
+// Get may return a group that does not exist.
 func (t *Tree) Get(slot string) *Group {
 	if !namePattern.MatchString(slot) {
 		slot = ".invalid"
@@ -120,7 +120,7 @@ func (t *Tree) Get(slot string) *Group {
 	return &Group{v: t.v, path: filepath.Join(t.machines(), slot)}
 }
 
-// LimitMachines limits all machines' memory; zero removes the limit. EBUSY: they use more.
+// LimitMachines removes a limit of zero. EBUSY: they use more.
 func (t *Tree) LimitMachines(bytes int64) error {
 	if err := t.v.setMemory(t.machines(), bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", t.machines(), err)
@@ -128,7 +128,7 @@ func (t *Tree) LimitMachines(bytes int64) error {
 	return nil
 }
 
-// ProtectService keeps this much of the service's memory from reclaim (v2 only).
+// ProtectService prevents reclaim (v2 only).
 func (t *Tree) ProtectService(bytes int64) error {
 	for _, group := range []string{t.name, t.Service().path} { // a group's protection is limited by its parent's
 		if err := t.v.protect(group, bytes); err != nil {
@@ -138,7 +138,7 @@ func (t *Tree) ProtectService(bytes int64) error {
 	return nil
 }
 
-// List names the slots that have a group under any controller.
+// List includes a group under any one controller.
 func (t *Tree) List() ([]string, error) {
 	seen, slots := map[string]bool{}, []string{}
 	for _, dir := range t.v.dirs(t.machines()) {
@@ -156,18 +156,18 @@ func (t *Tree) List() ([]string, error) {
 	return slots, nil
 }
 
-// Commands is for runs of runsc: processes in it when hostd starts are orphans.
+// Commands is for runsc: processes in it when hostd starts are orphans.
 func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "commands")} }
 
-// Resolver is for the DNS process. It outlives hostd.
+// Resolver outlives hostd.
 func (t *Tree) Resolver() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "resolver")} }
 
-// SecretProxy is for the secret proxy. It outlives hostd.
+// SecretProxy outlives hostd.
 func (t *Tree) SecretProxy() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "secrets")} }
 
 func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
 
-// Remove moves the service's processes (and a spawner's thread) out, and kills the rest.
+// Remove moves the service (and a spawner's thread) out, and kills the rest.
 func (t *Tree) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

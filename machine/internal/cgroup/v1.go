@@ -16,7 +16,7 @@ const cpuPeriodUsec = 100_000
 // Controllers mounted together ("cpu,cpuacct") share a tree.
 type versionOne struct{ mounts map[string]string }
 
-// A cpuset group without CPUs and nodes accepts no process, and others limit nothing here.
+// A cpuset group without CPUs and nodes accepts no process; others limit nothing here.
 var usedV1 = []string{"freezer", "cpu", "cpuacct", "memory", "pids"}
 
 func (v *versionOne) file(controller, group, name string) string {
@@ -34,7 +34,7 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	if v.mounts["memory"] == "" {
 		return nil
 	}
-	// Before Linux 5.11 a group's limit includes its children only if this is set before it has any.
+	// Before Linux 5.11 a group's limit includes only children made later.
 	err := write(v.file("memory", group, "memory.use_hierarchy"), "1")
 	if errors.Is(err, os.ErrNotExist) || !parents {
 		return nil
@@ -42,7 +42,7 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	return err
 }
 
-// runsc makes groups under all mounted controllers.
+// runsc makes groups everywhere.
 func (v *versionOne) dirs(group string) []string {
 	all := []string{}
 	for _, mount := range v.mounts {
@@ -81,8 +81,7 @@ func (v *versionOne) setLimits(group string, l Limits) error {
 	)
 }
 
-// Memory and memory+swap are equal, so that a machine never swaps. The second may never be below the first, which
-// determines the order.
+// Memory and memory+swap are equal, so that no machine swaps. The second may never be below the first, hence the order.
 func (v *versionOne) setMemory(group string, bytes int64) error {
 	memory, both := v.file("memory", group, "memory.limit_in_bytes"), v.file("memory", group, "memory.memsw.limit_in_bytes")
 	if bytes == 0 {
@@ -106,10 +105,10 @@ func (v *versionOne) setMemory(group string, bytes int64) error {
 	return nil
 }
 
-// v1 has no protection, only memory.soft_limit_in_bytes for other groups.
+// v1 has only memory.soft_limit_in_bytes for other groups.
 func (v *versionOne) protect(string, int64) error { return nil }
 
-// A concurrent fork leaves the group at FREEZING, so the write repeats.
+// A concurrent fork leaves the group at FREEZING.
 func (v *versionOne) freeze(ctx context.Context, group string, on bool) error {
 	want := "THAWED"
 	if on {

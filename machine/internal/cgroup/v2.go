@@ -87,7 +87,7 @@ func (v *versionTwo) setWeight(group string, percent int) error {
 	return write(v.file(group, "cpu.weight"), strconv.Itoa(percent))
 }
 
-// No swap. An out-of-memory kill ends the whole group: half a sandbox is useless.
+// An out-of-memory kill ends the whole group: half a sandbox is useless.
 func (v *versionTwo) setLimits(group string, l Limits) error {
 	failed := v.setWeight(group, l.weight())
 	if v.has("cpu") {
@@ -110,7 +110,7 @@ func (v *versionTwo) setLimits(group string, l Limits) error {
 // The group may allocate this between the reading of its usage and the lower limit.
 const slackBytes = 32 << 20
 
-// Below the memory that cannot be reclaimed, the kernel would kill the group.
+// The kernel would kill a group that cannot be reclaimed below its limit.
 func (v *versionTwo) setMemory(group string, bytes int64) error {
 	if !v.has("memory") {
 		return nil
@@ -178,7 +178,7 @@ func (v *versionTwo) frozen(group string) (bool, error) {
 	return events["frozen"] == 1, err
 }
 
-// No fork escapes cgroup.kill (Linux 5.14). Older kernels get signals.
+// No fork escapes cgroup.kill (Linux 5.14).
 func (v *versionTwo) killAll(group string) error {
 	err := write(v.file(group, "cgroup.kill"), "1")
 	if errors.Is(err, os.ErrNotExist) {

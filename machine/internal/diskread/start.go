@@ -16,8 +16,7 @@ type start struct {
 	done    chan error
 }
 
-// The user namespace maps every id to itself: the reader may read any file of the disk, but has no privileges on the
-// host.
+// With every id mapped to itself, the reader may read any file of the disk, but has no privileges on the host.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWCGROUP
 
@@ -33,7 +32,7 @@ func (s *Starter) start(command *exec.Cmd) error {
 	return <-next.done
 }
 
-// The kernel kills the children when their parent thread ends, so run keeps its thread.
+// The kernel kills children when their parent thread ends.
 func (s *Starter) run() {
 	runtime.LockOSThread()
 	for next := range s.starts {

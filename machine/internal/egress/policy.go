@@ -32,7 +32,7 @@ func Default() wire.EgressPolicy {
 	return wire.EgressPolicy{Revision: wire.EgressDefault, Mode: wire.EgressAllowAll, Rules: []wire.EgressRule{}, CIDRs: []string{}}
 }
 
-// Check does not rely on the sender's own check: no sender is trusted with the kernel's rules.
+// Check does not rely on the sender: none is trusted with the kernel's rules.
 func Check(p wire.EgressPolicy) error {
 	if !revisionPattern.MatchString(p.Revision) {
 		return fmt.Errorf("egress.revision is not 1 to 64 letters, digits, dots, dashes or underscores")
@@ -95,7 +95,7 @@ func isHost(name string) bool {
 	return !slices.ContainsFunc(labels, func(label string) bool { return len(label) > labelBytesMax || !labelPattern.MatchString(label) })
 }
 
-// Public IPv6 is accepted without effect: machines have no IPv6.
+// Public IPv6 has no effect: machines have none.
 func parseCIDR(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	switch {
@@ -111,10 +111,9 @@ func parseCIDR(text string) (netip.Prefix, error) {
 	return network, nil
 }
 
-// The globally routed IPv6 space.
 var worldwide = netip.MustParsePrefix("2000::/3")
 
-// Exceptions within it: embedded IPv4 and documentation.
+// Exceptions are embedded IPv4 and documentation.
 var notPublic6 = prefixes("2001::/32", "2001:db8::/32", "2002::/16", "3fff::/20")
 
 // NeverReached holds the host's neighbours, metadata services (168.63.129.16 is Azure's) and other machines.

@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// GiveAddress moves a blank sandbox to a free address that the engine can set; else it does nothing. After an error the
-// sandbox is unusable, also for a later hostd.
+// GiveAddress moves a blank sandbox to a free address that the engine can set, or leaves it. After an error the sandbox
+// is unusable, also for a later hostd.
 func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wish) error {
 	record := s.Record()
 	had, err := netip.ParseAddr(record.Address)
-	// A sandbox of an older build was made for this restore, at that address if it was free.
+	// A sandbox of an older build was made for this restore, at that address if possible.
 	if err != nil || !wanted.Address.IsValid() || had == wanted.Address || record.Build() != e.Current() {
 		return err
 	}
@@ -33,7 +33,7 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wis
 	return s.Update(func(r *Record) { r.Address = wanted.Address.String() })
 }
 
-// The question sets the sandbox's own address: another one could collide with a machine.
+// Setting another address than the sandbox's own could collide with a machine.
 func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Addr) (bool, error) {
 	if known := e.tellsAddresses.Load(); known != nil {
 		return *known, nil
@@ -54,7 +54,6 @@ func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Add
 	return able, nil
 }
 
-// The sandbox has its socket since its creation.
 func (e *Engine) setAddress(ctx context.Context, s *Sandbox, at network.Place) error {
 	change := sandboxNetwork{
 		FDBasedLinks:     []sandboxLink{{Name: at.Name, Addresses: addressesOf(at), Routes: routesOf(at)}},

@@ -20,8 +20,7 @@ type RemovedSlot struct {
 	Stuck  *Sandbox // a machine that could not be removed; it must be removed before its workspace gets another
 }
 
-// Adopt returns the running sandboxes that may go on, and removes everything else of this instance. A stuck slot does
-// not stop others.
+// Adopt returns the running sandboxes that may go on, and removes everything else. A stuck slot does not stop others.
 func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []RemovedSlot, err error) {
 	slots, err := e.everySlot()
 	if err != nil {
@@ -52,7 +51,6 @@ func (e *Engine) clearSlot(ctx context.Context, s *Sandbox) RemovedSlot {
 	return left
 }
 
-// everySlot returns each slot that left any trace.
 func (e *Engine) everySlot() ([]string, error) {
 	found := map[string]bool{}
 	directories, err := os.ReadDir(e.slotsDir())

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The answer comes from a hostile machine.
+// A hostile machine answers.
 const agentAnswerMax = 64 << 10
 
-// No connection may reach another sandbox that gets the address later. A claim reuses the connection of the start.
+// No connection may reach another sandbox that gets the address later. A claim reuses the start's connection.
 func newAgentClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:         dialAnew,
@@ -30,14 +30,12 @@ func newAgentClient() *http.Client {
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// One connection attempt, and all attempts.
 const (
 	dialTime    = 100 * time.Millisecond
 	dialTimeAll = 5 * time.Second
 )
 
-// The kernel repeats a lost first packet only after a second, so attempts are short. A sandbox's first answer may also
-// be late.
+// The kernel repeats a lost first packet only after a second. A sandbox's first answer may also be late.
 func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeAll)
 	defer cancel()
@@ -51,8 +49,7 @@ func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	}
 }
 
-// WriteIncarnation tells the agent its workspace from this epoch on. It must precede the agent's look: gVisor caches a
-// file's absence in an exclusive mount.
+// WriteIncarnation must precede the agent's look: gVisor caches a file's absence in an exclusive mount.
 func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) error {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -67,7 +64,7 @@ func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) erro
 	return os.Rename(path+".tmp", path)
 }
 
-// ClaimAgent tells an agent its workspace and that its disk is mounted. It returns the volumes that failed to mount.
+// ClaimAgent tells an agent its workspace. It returns the volumes that failed to mount.
 func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.Incarnation) ([]wire.RefusedVolume, error) {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -88,9 +85,9 @@ type Fitting struct {
 	Limits wire.GuestLimits
 }
 
-// Fit prepares a warm sandbox with a blank disk over the layers. After an error it is unusable.
+// Fit gives a warm sandbox a blank disk. After an error it is unusable.
 func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, counters string, fitting Fitting) error {
-	// Written first: the next hostd removes a sandbox that is not ready.
+	// The next hostd removes a sandbox that is not ready.
 	if err := s.Update(func(r *Record) { r.Ready = false }); err != nil {
 		return err
 	}
@@ -133,7 +130,7 @@ func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wir
 	}
 }
 
-// An agent of an earlier hostd may speak an older protocol.
+// An earlier hostd's agent may speak an older protocol.
 func (e *Engine) noteProtocol(s *Sandbox, answer wire.Incarnation) error {
 	if !wire.SpeaksTo(answer.Protocol) {
 		return fmt.Errorf("the agent speaks protocol %d, not %d to %d", answer.Protocol, wire.AgentProtocolMin, wire.AgentProtocol)

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// program is a sealed copy of the agent. No sandbox ever sees its inode; hostd runs it for disk reads.
+// program is a sealed copy, whose inode no sandbox ever sees. hostd runs it for disk reads.
 type program struct {
 	file     *os.File
 	text     []byte // the file, mapped
@@ -58,7 +58,7 @@ func digestOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// storeAgent does not rewrite an unaltered copy: a full disk must not stop a hostd that brings the same agent.
+// A full disk must not stop a hostd that brings the same agent, so an unaltered copy stays.
 func (e *Engine) storeAgent(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -80,8 +80,8 @@ func (e *Engine) replaceAgent(digest string, text []byte, modified time.Time) er
 	return copied.become(digest, modified)
 }
 
-// partAgents gives an agent its own inode if a slot has a hard link to it: a guest of an earlier release could write to
-// it. An altered agent is refused when it is needed.
+// A guest of an earlier release could write to an agent through its slot's hard link. An altered agent is refused when
+// it is needed.
 func (e *Engine) partAgents() error {
 	names, err := e.agents.names()
 	if err != nil {
@@ -110,7 +110,7 @@ func (e *Engine) partAgents() error {
 	return nil
 }
 
-// A restore compares size and modification time with those at the checkpoint, so giveAgent keeps both.
+// A restore compares size and modification time with those at the checkpoint.
 func (e *Engine) giveAgent(s *Sandbox, digest string) error {
 	from := e.program
 	if digest != e.agent {

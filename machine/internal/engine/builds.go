@@ -6,19 +6,18 @@ import (
 	"regexp"
 )
 
-// Build is what a checkpoint needs. A sandbox keeps its build for life.
+// Build is what a checkpoint needs. A sandbox keeps its build.
 type Build struct {
 	Engine      string // the output of `runsc --version`
 	SpecVersion int
 }
 
-// The version names a directory; a colon or backslash has a meaning in overlay options.
+// A colon or backslash has a meaning in overlay options.
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$`)
 
 func IsVersion(text string) bool { return versionPattern.MatchString(text) }
 
-// A binary is kept as long as a machine or checkpoint needs it. Another one with the same version replaces it: gVisor
-// treats them as equal.
+// gVisor treats binaries of one version as equal, so the newer one stays.
 func (e *Engine) storeBuild(path, version string) error {
 	if !versionPattern.MatchString(version) {
 		return fmt.Errorf("the version that %s says, %q, cannot name a directory", path, version)
@@ -47,7 +46,7 @@ func (e *Engine) storeBuild(path, version string) error {
 // Current returns the build of new sandboxes.
 func (e *Engine) Current() Build { return Build{Engine: e.version, SpecVersion: SpecVersion} }
 
-// Builds returns the engine versions that are kept here.
+// Builds returns the engine versions here.
 func (e *Engine) Builds() ([]string, error) { return e.builds.names() }
 
 // Hold keeps an engine and an agent from collection until release.
@@ -75,10 +74,9 @@ func (e *Engine) Keeps(engine, agent string) (missing error) {
 	return nil
 }
 
-// Needed holds engines by version and agents by digest.
 type Needed struct{ Engines, Agents map[string]bool }
 
-// Spare reports whether other programs than those of new machines are kept.
+// Spare reports programs other than those of new machines.
 func (e *Engine) Spare() (bool, error) {
 	for name, k := range map[string]*programStore{e.version: e.builds, e.agent: e.agents} {
 		entries, err := os.ReadDir(k.dir)
@@ -94,7 +92,7 @@ func (e *Engine) Spare() (bool, error) {
 	return false, nil
 }
 
-// Collect removes programs that find does not name and no verb takes during the search.
+// Collect removes programs that find does not name and no verb takes meanwhile.
 func (e *Engine) Collect(find func(Needed) error) error {
 	e.builds.beginCollection()
 	e.agents.beginCollection()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These capabilities apply in an own user namespace. They show files of every owner, but change no mounts, networks or
-// kernel. The guest's instructions run in children of the first, under another filter.
+// These show files of every owner, but change no mounts, networks or kernel. The guest's instructions run in children
+// of the first process, under another filter.
 var capabilitiesMax = map[string]uint64{
 	"runsc-sandbox": files | 1<<unix.CAP_SYS_PTRACE,
 	"runsc-gofer":   files | 1<<unix.CAP_SYS_CHROOT,
@@ -72,7 +72,6 @@ func isConfined(pid int, most uint64) error {
 	return nil
 }
 
-// checkStatus reads a /proc/PID/status.
 func checkStatus(status string, most uint64) error {
 	said := map[string]string{}
 	for line := range strings.Lines(status) {

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// An ordinary answer takes milliseconds; a save transfers all memory of a guest.
+// A save transfers all memory of a guest.
 const (
 	answerBound = 30 * time.Second
 	saveBound   = 10 * time.Minute
 )
 
-// ImageFiles are an image's parts, in the sandbox's order: state, index of pages, pages.
+// ImageFiles are in the sandbox's order.
 var ImageFiles = []string{"checkpoint.img", "pages_meta.img", "pages.img"}
 
-// Pause stops every task of the guest. The sandbox counts pauses, so it must not pause twice.
+// Pause stops every task. The sandbox counts pauses, so it must not pause twice.
 func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State == Paused {
 		return nil
 	}
-	// Written first: a hostd that finds this state after a restart asks the sandbox.
+	// A hostd that finds this state after a restart asks the sandbox.
 	if err := s.setState(Pausing); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Unpause lets a paused guest go on. One Resume too many would end the sandbox, so an uncertain state is settled first.
+// Unpause settles an uncertain state first: one Resume too many would end the sandbox.
 func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Settle asks the sandbox after an interrupted pause or unpause.
+// Settle asks the sandbox after an interrupted change.
 func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State != Pausing {
 		return nil
@@ -109,8 +109,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// IsPaused reads the stacks: each task of a paused guest waits in doStop. The sandbox has no call for it, and the guest
-// could forge the agent's silence.
+// IsPaused reads the stacks: a paused guest's tasks wait in doStop. The sandbox has no call for it, and the guest could
+// forge the agent's silence.
 func (e *Engine) IsPaused(ctx context.Context, s *Sandbox) (bool, error) {
 	result, err := e.callSandbox(ctx, s, answerBound, "debug.Stacks", nil)
 	if err != nil {
@@ -140,8 +140,7 @@ func allStopped(stacks string) (bool, error) {
 	return true, nil
 }
 
-// noteState only logs a failure: a full disk must not keep a guest paused. After a stale record the next hostd asks the
-// sandbox.
+// A full disk must not keep a guest paused. After a stale record the next hostd asks the sandbox.
 func (e *Engine) noteState(s *Sandbox, state string) {
 	if err := s.setState(state); err != nil {
 		e.log.Error("the record of a slot is old", "slot", s.Slot, "state", state, "error", err)

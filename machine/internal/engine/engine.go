@@ -30,7 +30,7 @@ type Config struct {
 	HeadroomBytes int64 // memory above the guest's, for the sandbox itself, until SetHeadroom changes it
 }
 
-// Size is the size of a machine.
+// Size is a machine's.
 type Size struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -38,7 +38,7 @@ type Size struct {
 
 func (s Size) memoryBytes() int64 { return int64(s.MemoryMiB) << 20 }
 
-// Engine manages the sandboxes of one instance.
+// Engine manages one instance's sandboxes.
 type Engine struct {
 	config   Config
 	groups   *cgroup.Tree
@@ -60,7 +60,6 @@ type Engine struct {
 	held map[string]bool // slots that this process owns; all others are orphans
 }
 
-// Of all sandboxes together.
 const stderrBytes = "67108864"
 
 func Open(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, key []byte, log *slog.Logger) (*Engine, error) {
@@ -104,8 +103,8 @@ func (e *Engine) openPrograms(ctx context.Context) error {
 	return err
 }
 
-// OpenToRemove suffices for RemoveAll, without runsc or an agent. It ends an earlier hostd's runs of runsc, so that
-// they change nothing meanwhile.
+// OpenToRemove suffices for RemoveAll. An earlier hostd's runs of runsc must not change anything meanwhile, so it ends
+// them.
 func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, log *slog.Logger) (*Engine, error) {
 	if err := groups.Commands().Kill(ctx); err != nil {
 		return nil, fmt.Errorf("ending leftover runs of runsc: %w", err)
@@ -115,10 +114,10 @@ func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, route
 	return e, nil
 }
 
-// Version returns the current engine's. A checkpoint restores only under the version that wrote it.
+// Version must equal that of a checkpoint's writer.
 func (e *Engine) Version() string { return e.version }
 
-// AgentKey derives an incarnation's key from the host's, so nothing is stored.
+// AgentKey derives keys, so that nothing is stored.
 func (e *Engine) AgentKey(slot string, epoch int64) string {
 	mac := hmac.New(sha256.New, e.key)
 	mac.Write([]byte("agent|" + slot + "|" + strconv.FormatInt(epoch, 10)))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// programStore holds programs that checkpoints may need, each complete or not at all.
+// Each program that checkpoints may need is complete or not there.
 type programStore struct {
 	dir, file string
 
@@ -63,7 +63,7 @@ func (k *programStore) letGo(name string) {
 	}
 }
 
-// collect spares every program that a verb uses after beginCollection.
+// collect spares what a verb uses after this.
 func (k *programStore) beginCollection() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,7 +114,6 @@ func (s *staged) discard() {
 	os.Remove(s.file.Name()) // fails harmlessly after become renamed the file
 }
 
-// become is atomic and durable.
 func (s *staged) become(name string, modified time.Time) error {
 	path := s.keep.path(name)
 	if err := errors.Join(s.file.Chmod(0o555), os.Chtimes(s.file.Name(), modified, modified), s.file.Sync(), os.MkdirAll(filepath.Dir(path), 0o700)); err != nil {

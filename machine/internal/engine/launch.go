@@ -22,7 +22,7 @@ import (
 // A new sandbox takes 70-105 ms, eight at once on two cores a second.
 const answerTime = 30 * time.Second
 
-// StartWarm starts a warm sandbox of the current build.
+// StartWarm uses the current build.
 func (e *Engine) StartWarm(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindWarm, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
@@ -32,12 +32,12 @@ func (e *Engine) StartWarm(ctx context.Context, size Size) (*Sandbox, error) {
 	})
 }
 
-// CreateBlank creates a sandbox to restore the build's checkpoint, at the wanted address if it is free.
+// CreateBlank is for a restore of the build's checkpoint, at the wanted address if it is free.
 func (e *Engine) CreateBlank(ctx context.Context, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	return e.launch(ctx, KindBlank, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
 }
 
-// CreateBlankForPool lets the sandbox allocate what a restore needs.
+// CreateBlankForPool allocates ahead what a restore needs.
 func (e *Engine) CreateBlankForPool(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindBlank, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
@@ -47,10 +47,9 @@ func (e *Engine) CreateBlankForPool(ctx context.Context, size Size) (*Sandbox, e
 	})
 }
 
-// StartBlank turns a blank sandbox of the current build into a warm one, in the shorter half of a start. After an error
-// it is unusable.
+// StartBlank makes a blank sandbox warm, in the shorter half of a start. After an error it is unusable.
 func (e *Engine) StartBlank(ctx context.Context, s *Sandbox) error {
-	// Written first: no restore is possible any more, and the next hostd removes a sandbox that is not ready.
+	// No restore is possible any more, and the next hostd removes a sandbox that is not ready.
 	if err := s.Update(func(r *Record) { r.Kind, r.Ready = KindWarm, false }); err != nil {
 		return err
 	}
@@ -70,7 +69,7 @@ func (e *Engine) create(ctx context.Context, s *Sandbox) error {
 	return e.giveNetwork(ctx, s)
 }
 
-// begin does what `runsc start` does, without the cost of a process.
+// `runsc start` would cost a process.
 func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
 	if err := e.WriteIncarnation(s, wire.Incarnation{Epoch: 0, Protocol: wire.AgentProtocol}); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build
 	return s, nil
 }
 
-// On an error the caller must remove the returned sandbox.
+// After an error the caller must remove the sandbox.
 func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	slot := newSlotName()
 	e.hold(slot)
@@ -115,7 +114,7 @@ func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wis
 	if err := e.layOut(s); err != nil {
 		return s, err
 	}
-	// The sandbox takes the guest's memory size from this limit; headroom is added once it runs.
+	// The sandbox takes the guest's memory size from this limit; headroom comes once it runs.
 	group, err := e.groups.Create(slot, cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes(), Pids: pidsMax})
 	if err != nil {
 		return s, err
@@ -133,13 +132,13 @@ func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wis
 // Waiting sandboxes of another layout are removed.
 const slotLayout = 4
 
-// The sandbox cannot make the directories of its root that it mounts over.
+// The sandbox mounts over these, and cannot make them itself.
 var slotDirectories = []string{
 	"tree/claim/root", "tree/claim/state", "tree/claim/quota", "tree/inc", "tree/volumes", "tree/layers", "tree/proc", "tree/sys", "tree/dev", "tree/tmp",
 	"root", "volumes", "layers/upper", "layers/template",
 }
 
-// The guest cannot write to a host file: root, volumes base and layers are read-only mounts. A disk mounted below them
+// The guest can write to no host file: root, volumes base and layers are read-only mounts. A disk mounted below them
 // later has its own permissions.
 func (e *Engine) layOut(s *Sandbox) error {
 	for _, dir := range slotDirectories {
@@ -147,7 +146,7 @@ func (e *Engine) layOut(s *Sandbox) error {
 			return err
 		}
 	}
-	// The agent's children must be able to traverse this root, which they leave before they start.
+	// The agent's children traverse this root before they leave it.
 	if err := errors.Join(os.Chmod(s.tree(), 0o755), s.Update(func(*Record) {}), e.giveAgent(s, e.agent)); err != nil {
 		return err
 	}
@@ -182,12 +181,12 @@ func (e *Engine) track(s *Sandbox) error {
 	return errors.Join(e.setOOMScore(s), s.Update(func(r *Record) { r.Sandbox = process }))
 }
 
-// Resize sets the limits; the guest's view of its memory does not change.
+// Resize does not change the guest's view of its memory.
 func (e *Engine) Resize(s *Sandbox, size Size) error {
 	return keepsMemory(e.groups.Get(s.Slot).SetLimits(e.limits(size)))
 }
 
-// EBUSY: a machine that uses more than the new limit keeps its old one until the next LimitMemory.
+// A machine that uses more keeps its old limit until the next LimitMemory.
 func keepsMemory(err error) error {
 	if errors.Is(err, unix.EBUSY) {
 		return nil
@@ -195,10 +194,10 @@ func keepsMemory(err error) error {
 	return err
 }
 
-// SetHeadroom sets the memory beyond the guest's for later limits.
+// SetHeadroom is memory beyond the guest's, for later limits.
 func (e *Engine) SetHeadroom(bytes int64) { e.headroom.Store(bytes) }
 
-// LimitMemory applies the current headroom. EBUSY: the machine uses more and keeps its old limit.
+// LimitMemory applies the headroom. EBUSY: the machine uses more and keeps its old limit.
 func (e *Engine) LimitMemory(s *Sandbox) error {
 	return e.groups.Get(s.Slot).SetMemory(e.limits(s.Record().Size).MemoryBytes)
 }
@@ -207,11 +206,11 @@ func (e *Engine) limits(size Size) cgroup.Limits {
 	return cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes() + e.headroom.Load(), Pids: pidsMax}
 }
 
-// A save gets half of the machines' CPU share next to twenty busy guests.
+// So a save gets half of the machines' CPU share next to twenty busy guests.
 const boostPercent = 2000
 
-// Boost lifts the CPU limit while the guest is stopped, until Resize. Saving and loading memory is the service's work,
-// and slow under a small machine's limit.
+// Boost lifts the CPU limit of a stopped guest, until Resize. Saving and loading memory is the service's work, and slow
+// under a small limit.
 func (e *Engine) Boost(s *Sandbox, size Size) error {
 	limits := e.limits(size)
 	limits.CPUMillis, limits.WeightPercent = 0, boostPercent
@@ -220,7 +219,7 @@ func (e *Engine) Boost(s *Sandbox, size Size) error {
 
 func (s *Sandbox) pidFile() string { return filepath.Join(s.Dir, "pid") }
 
-// newSlotName is short because it is part of an interface's name. It is random because a slot is never reused.
+// The name is short as part of an interface's name, and random because a slot is never reused.
 func newSlotName() string {
 	var random [3]byte
 	rand.Read(random[:])

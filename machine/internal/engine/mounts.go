@@ -13,8 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/mountpoints"
 )
 
-// Later mounts below a shared directory appear, with their own permissions, in every slave namespace, such as the
-// gofer's.
+// Later mounts below appear, with their own permissions, in every slave namespace, such as the gofer's.
 func shareSelf(dir string) error {
 	if err := bindReadOnly(dir, dir); err != nil {
 		return err
@@ -29,8 +28,7 @@ func share(dir string) error {
 	return nil
 }
 
-// mountEmpty makes a base of later mounts. The file system is read-only before any other process sees it, so no
-// descriptor permits writes.
+// The file system is read-only before any other process sees it, so no descriptor permits writes.
 func mountEmpty(dir string, fill func(dir string) error) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, "mode=755,size=4096"); err != nil {
@@ -45,8 +43,7 @@ func mountEmpty(dir string, fill func(dir string) error) error {
 	return share(dir)
 }
 
-// The kernel refuses while a descriptor may write. A process forked while the directory was filled has one until its
-// exec.
+// The kernel refuses while a descriptor may write, as one of a process forked meanwhile, until its exec.
 func sealEmpty(dir string, flags uintptr) error {
 	for pause := time.Millisecond; ; pause *= 2 {
 		err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, "mode=755,size=4096")
@@ -59,7 +56,7 @@ func sealEmpty(dir string, flags uintptr) error {
 
 const sealPauseMax = 512 * time.Millisecond
 
-// Read-only comes before the mount is attached: copies in other namespaces keep the permissions of that moment.
+// Copies in other namespaces keep the permissions of the moment when the mount is attached.
 func bindReadOnly(source, target string) error {
 	return bindWith(source, target, unix.MOUNT_ATTR_RDONLY)
 }
@@ -94,7 +91,7 @@ func bind(source, target string) error {
 	return nil
 }
 
-// UnmountBelow unmounts everything at or below a path. It is no error if nothing is mounted.
+// UnmountBelow accepts that nothing is mounted.
 func UnmountBelow(path string) error {
 	points, err := MountsBelow(path)
 	if err != nil {
@@ -124,7 +121,7 @@ func unmount(point string) error {
 	return unix.Unmount(point, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 }
 
-// MountsBelow reads this thread's mount namespace, parents before children.
+// MountsBelow lists this thread's mounts, parents before children.
 func MountsBelow(path string) ([]string, error) {
 	file, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {

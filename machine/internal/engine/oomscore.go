@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// If the computer runs out of memory, machines end first.
+// Without memory, machines end first.
 const machineScore = "500"
 
-// A sandbox inherits hostd's protection. At its creation it is two processes, the parents of all later ones.
+// A sandbox inherits hostd's protection. So far it is two processes, the parents of all later ones.
 func (e *Engine) setOOMScore(s *Sandbox) error {
 	members, err := e.groups.Get(s.Slot).Procs()
 	for _, pid := range members {

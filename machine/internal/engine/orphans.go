@@ -20,7 +20,7 @@ func (e *Engine) letGo(slot string) {
 	delete(e.held, slot)
 }
 
-// Abandon lets Orphans find a sandbox that could not be removed.
+// Abandon leaves a stuck sandbox to Orphans.
 func (e *Engine) Abandon(s *Sandbox) { e.letGo(s.Slot) }
 
 // Has reports whether this process owns a slot.
@@ -30,8 +30,7 @@ func (e *Engine) Has(slot string) bool {
 	return e.held[slot]
 }
 
-// Orphans returns slots found before they are not owned. A slot is owned from before its first trace until its last is
-// gone.
+// Orphans lists slots before it checks their owner: a slot is owned from before its first trace until its last is gone.
 func (e *Engine) Orphans() ([]string, error) {
 	found, err := e.everySlot()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree crosses no mount: a slot's directory has workspaces' disks mounted in it, and a missed mount must not cost
-// its files.
+// removeTree crosses no mount: workspaces' disks are mounted in a slot, and a missed mount must not cost their files.
 func removeTree(path string) error {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// The control socket saves the 15 ms that `runsc restore` needs to start, and uses a prepared network. Field names
-// follow gVisor's runsc/boot/network.go and controller.go. Tests that restore a machine notice a change.
+// The control socket saves the 15 ms that `runsc restore` needs to start, and takes a prepared network. Field names
+// follow gVisor's runsc/boot/network.go and controller.go; tests that restore notice a change.
 
 type sandboxNetwork struct {
 	LoopbackLinks    []sandboxLink
@@ -61,7 +61,6 @@ func (e *Engine) giveNetwork(ctx context.Context, s *Sandbox) error {
 	return err
 }
 
-// runsc would derive the same from the namespace.
 func networkOf(link *network.Handout) sandboxNetwork {
 	loopback := net.IPNet{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}
 	return sandboxNetwork{
@@ -108,8 +107,7 @@ func OpenImage(image string) ([]*os.File, error) {
 	return files, nil
 }
 
-// restoreImage loads every page first. A sandbox that loads in the background would die of a bad page after hostd
-// reported it as running.
+// A sandbox that loads in the background would die of a bad page after hostd reported it as running.
 func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File) error {
 	options := map[string]bool{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false}
 	_, err := e.callSandbox(ctx, s, commandTime, "containerManager.Restore", options, files...)
@@ -119,7 +117,7 @@ func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File)
 // For agent, one or two programs, and the first command.
 const spareSpaces = 4
 
-// An engine not built by machine/runsc has no Prepare.
+// An engine not built by machine/runsc lacks it.
 func (e *Engine) prepareRestore(ctx context.Context, s *Sandbox) error {
 	_, err := e.callSandbox(ctx, s, answerBound, "containerManager.Prepare", map[string]int{"AddressSpaces": spareSpaces})
 	if isUnknownMethod(err) {
@@ -128,13 +126,13 @@ func (e *Engine) prepareRestore(ctx context.Context, s *Sandbox) error {
 	return err
 }
 
-// Equal lengths, so that one overwrites the other in runsc's container file.
+// Equal lengths: one overwrites the other in runsc's container file.
 const (
 	statusCreated = `"status":"created"`
 	statusRunning = `"status":"running"`
 )
 
-// The control socket bypasses runsc's container file. Only runsc's commands read it; hostd runs none on a machine.
+// The control socket bypasses the file. Only runsc's commands read it; hostd runs none on a machine.
 func (e *Engine) noteRunning(s *Sandbox) error {
 	id := e.containerID(s.Slot)
 	file, err := os.OpenFile(filepath.Join(e.runscRoot(), id+"_sandbox:"+id+".state"), os.O_RDWR, 0)

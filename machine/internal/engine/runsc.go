@@ -18,7 +18,7 @@ const (
 	tailBytes   = 2048
 )
 
-// Every kept build must know all flags. The sandbox inherits the standard streams, so they are files and never pipes.
+// Every kept build must know all flags. The sandbox inherits the standard streams, so they are files, never pipes.
 func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -44,7 +44,6 @@ func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) er
 	return nil
 }
 
-// A checkpoint restores only under exactly this version.
 func runscVersion(ctx context.Context, binary string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -85,7 +84,7 @@ func tail(path string) []byte {
 
 func (e *Engine) runscRoot() string { return filepath.Join(e.config.RunDir, "runsc") }
 
-// A small file system bounds the sandboxes' output.
+// This small file system bounds the output.
 func (e *Engine) stderrPath(slot string) string { return filepath.Join(e.logsDir(), slot) }
 
 func (e *Engine) containerID(slot string) string { return "berth-" + e.config.Instance + "-" + slot }

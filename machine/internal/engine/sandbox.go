@@ -41,12 +41,11 @@ type Claim struct {
 	Connected   bool     `json:"connected"`
 	OOMKills    int64    `json:"oom_kills"` // of the cgroup when it was claimed
 	// Recorded before the mount, dropped after the unmount.
-	Volumes []wire.Volume `json:"volumes,omitempty"`
-	// RefusedVolumes were omitted by the start or restore.
+	Volumes        []wire.Volume        `json:"volumes,omitempty"`
 	RefusedVolumes []wire.RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
-// Record tells where to look, but does not prove that a sandbox runs.
+// Record does not prove that a sandbox runs.
 type Record struct {
 	Slot        string  `json:"slot"`
 	Kind        string  `json:"kind"`
@@ -60,7 +59,7 @@ type Record struct {
 	Address     string  `json:"address"`                  // of the guest, without port
 	Nameserver  string  `json:"nameserver"`
 	Sandbox     Process `json:"sandbox"`
-	// Layers below a prepared blank disk, the lowest first; empty: no disk yet.
+	// Layers below a prepared blank disk, the lowest first; empty: no disk.
 	Fitted []string `json:"fitted,omitempty"`
 	Claim  *Claim   `json:"claim,omitempty"`
 }
@@ -111,13 +110,13 @@ func (s *Sandbox) Ended() bool {
 	}
 }
 
-// root is the sandbox's read-only root. Only mounts below it can be writable.
+// Only mounts below root can be writable.
 func (s *Sandbox) root() string { return filepath.Join(s.Dir, "root") }
 
-// tree is the same directory for hostd, writable.
+// tree is root, writable for hostd.
 func (s *Sandbox) tree() string { return filepath.Join(s.Dir, "tree") }
 
-// No sync: after a power cut no sandbox is left.
+// No sandbox survives a power cut, so there is no sync.
 func writeRecord(dir string, record Record) error {
 	text, err := json.Marshal(record)
 	if err != nil {

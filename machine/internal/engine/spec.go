@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// SpecVersion grows when arguments, working directory, mounts, capabilities, rlimits or annotations change: a restore
-// refuses a difference from the checkpoint. newSpec must still write every version from SpecVersionMin on. Others are
-// refused before anything is changed.
+// SpecVersion grows with arguments, working directory, mounts, capabilities, rlimits or annotations: a restore refuses
+// a difference from the checkpoint. newSpec must write every version from SpecVersionMin on. Others are refused before
+// anything is changed.
 const (
 	SpecVersion    = specVolumes
 	SpecVersionMin = 1
@@ -90,7 +90,7 @@ func newSpec(bundle string, version int, netns, cgroupsPath string, size Size) o
 			Args: []string{"/agent"},
 			Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},
 			Cwd:  "/",
-			// They apply inside the user-space kernel, where the guest's root needs all.
+			// The guest's root needs all; they apply inside the user-space kernel.
 			Capabilities: map[string]any{"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
 			Rlimits:      []ociRlimit{{Type: "RLIMIT_NOFILE", Hard: openFiles, Soft: openFiles}},
 		},
@@ -119,11 +119,11 @@ func mounts(bundle string, version int) []ociMount {
 	if version < specLayers {
 		return list
 	}
-	// The engine revalidates this separate mount: the guest changes the upper layer through another one.
+	// The engine revalidates a separate mount: the guest changes the upper layer through another one.
 	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
 }
 
-// The engine's cache of open files would prevent an unmount on the host after the guest released the volume.
+// A cache of open files would prevent an unmount on the host after the guest released the volume.
 func volumeOptions(version int) []string {
 	if version < specVolumes {
 		return []string{"rbind", "rw"}
@@ -131,7 +131,7 @@ func volumeOptions(version int) []string {
 	return []string{"rbind", "rw", "dcache=0"}
 }
 
-// Capabilities returns those of the guest's first process.
+// Capabilities are the guest's first process's.
 func Capabilities() []string { return slices.Clone(capabilities) }
 
 var capabilities = []string{

@@ -21,8 +21,8 @@ type controlAnswer struct {
 	Result  json.RawMessage `json:"result"`
 }
 
-// control makes one call: one JSON value each way, with files attached to the first byte. runsc's own command line
-// takes 11-15 ms to start, all of it inside a guest's pause.
+// One JSON value goes each way, with files at the first byte. runsc's command line takes 11-15 ms to start, all inside
+// a guest's pause.
 func control(ctx context.Context, socket, method string, arg any, files ...*os.File) (json.RawMessage, error) {
 	conn, err := dialControl(ctx, socket)
 	if err != nil {
@@ -71,7 +71,7 @@ func sendCall(conn *net.UnixConn, method string, arg any, files []*os.File) erro
 	return err
 }
 
-// connect takes at most 107 bytes of a path; /proc/self/fd shortens it.
+// connect takes at most 107 bytes of a path.
 func dialControl(ctx context.Context, socket string) (*net.UnixConn, error) {
 	fd, err := unix.Open(socket, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Mount slots always exist, so a restored guest finds its mounts again, even if a volume is gone.
+// A restored guest finds its mount slots again, even if a volume is gone.
 
 func makeMountSlots(dir string) error {
 	for place := range wire.VolumePlaces {
@@ -24,7 +24,7 @@ func makeMountSlots(dir string) error {
 			return err
 		}
 	}
-	// Stand-ins for a volume's files that a restored guest had open and that are gone
+	// Stand-ins for a restored guest's open files that are gone
 	// (machine/runsc/patches/correctness/shared-files-survive-their-removal.patch).
 	gone := filepath.Join(dir, ".gone")
 	if err := os.MkdirAll(filepath.Join(gone, "dir"), 0o755); err != nil {
@@ -37,7 +37,7 @@ func (s *Sandbox) mountSlotPath(place int) string {
 	return filepath.Join(s.Dir, "volumes", strconv.Itoa(place))
 }
 
-// MountVolume sets the permissions before it attaches the mount.
+// MountVolume sets permissions before it attaches the mount.
 func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) error {
 	attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if volume.ReadOnly {
@@ -46,18 +46,18 @@ func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) erro
 	return bindWith(source, s.mountSlotPath(volume.Place), attributes)
 }
 
-// ErrInUse means that a guest process holds the volume or a file in it.
+// ErrInUse: a guest process holds the volume or a file in it.
 var ErrInUse = errors.New("the volume is in use")
 
-// Tries are 20 ms apart: the engine closes a file a moment after the guest.
+// 20 ms apart: the engine closes a file a moment after the guest.
 const volumeTries = 50
 
-// UnmountVolume accepts an empty slot. On ErrInUse the volume stays mounted.
+// UnmountVolume accepts an empty slot.
 func (e *Engine) UnmountVolume(s *Sandbox, place int) error {
 	return unmountVolume(s.mountSlotPath(place), volumeTries)
 }
 
-// DetachVolume unmounts even a volume in use. Open files stay open.
+// DetachVolume leaves open files open.
 func (e *Engine) DetachVolume(s *Sandbox, place int) error {
 	err := unmountVolume(s.mountSlotPath(place), 1)
 	if errors.Is(err, ErrInUse) {
@@ -83,10 +83,9 @@ func unmountVolume(point string, tries int) error {
 	return fmt.Errorf("unmount %s: %w", point, ErrInUse)
 }
 
-// The guest mounts and unmounts meanwhile.
 const volumesTime = 15 * time.Second
 
-// SetGuestVolumes makes the agent mount exactly the requested volumes.
+// SetGuestVolumes mounts exactly the requested volumes.
 func (e *Engine) SetGuestVolumes(ctx context.Context, s *Sandbox, epoch int64, request wire.GuestVolumesRequest) (wire.GuestVolumes, error) {
 	ctx, cancel := context.WithTimeout(ctx, volumesTime)
 	defer cancel()

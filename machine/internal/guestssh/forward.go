@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// RFC 4254, section 7, and OpenSSH's PROTOCOL file, section 2.4.
+// RFC 4254, section 7, and OpenSSH's PROTOCOL, section 2.4.
 type (
 	tcpChannel struct {
 		Host       string
@@ -70,7 +70,7 @@ func addressOf(host string, port uint32) string {
 	return net.JoinHostPort(host, strconv.FormatUint(uint64(port), 10))
 }
 
-// forwards are the listeners of -R, by the client's names.
+// The listeners of -R, by the client's names.
 type forwards struct {
 	conn      ssh.Conn
 	mu        sync.Mutex
@@ -115,7 +115,7 @@ func (f *forwards) answer(request *ssh.Request) (bool, []byte) {
 }
 
 func (f *forwards) listenTCP(asked tcpForward) (bool, []byte) {
-	// As in sshd, forwarded ports are only for programs of the guest, whatever address the client names.
+	// As in sshd, only programs of the guest get forwarded ports, whatever address the client names.
 	listener, err := net.Listen("tcp", addressOf("127.0.0.1", asked.Port))
 	if err != nil {
 		return false, nil
@@ -187,7 +187,7 @@ type half interface {
 	CloseWrite() error
 }
 
-// A side that has closed its output can still receive.
+// A side with closed output can still receive.
 func join(channel ssh.Channel, conn net.Conn) {
 	both := sync.WaitGroup{}
 	carry := func(to, from half) {

@@ -1,5 +1,5 @@
-// Package guestssh is an SSH server for one connection and its process's user, without privileges, files or port. Only
-// the API of Berth reaches its streams, and has authenticated the caller. So it does not authenticate the client.
+// Package guestssh is an SSH server for one connection and its process's user, without privileges. Only the API of
+// Berth reaches its streams, and has authenticated the caller, so it does not authenticate the client.
 package guestssh
 
 import (
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Serve reads the host key's 32-byte seed from in, and then speaks SSH until the client disconnects.
+// Serve first reads the host key's 32-byte seed.
 func Serve(in io.Reader, out io.Writer) error {
 	seed := make([]byte, ed25519.SeedSize)
 	if _, err := io.ReadFull(in, seed); err != nil {

@@ -123,7 +123,7 @@ func TestATerminalHasItsSizeAndItsKind(t *testing.T) {
 	}
 	_, _ = io.WriteString(input, "\n")
 	waitFor(t, output, "\r\n20 70\r\n") // the typed line and its output
-	// A process that the command left behind holds the terminal open. The server does not wait for it.
+	// A process that the command left holds the terminal open. The server does not wait for it.
 	var ended *ssh.ExitError
 	if err := s.Wait(); !errors.As(err, &ended) || ended.ExitStatus() != 3 {
 		t.Error(err)

@@ -20,14 +20,14 @@ import (
 
 const (
 	couldNotStart = 127
-	// After a command's end, a terminal this long silent has shown all output.
+	// A terminal silent for this long after its command has shown all output.
 	silence = 200 * time.Millisecond
 )
 
 type session struct {
 	channel ssh.Channel
 	env     []string
-	// Of the requested terminal; nil: none was requested.
+	// nil: no terminal was requested.
 	size     *pty.Winsize
 	term     string
 	mu       sync.Mutex // guards the fields below, which are set while a command runs
@@ -205,8 +205,7 @@ func (s *session) runOnTerminal(command *exec.Cmd) {
 	s.ended(err)
 }
 
-// The returned function waits for all output, but not for a silent process that the command left behind with the
-// terminal open.
+// A silent process that the command left with the terminal open is not waited for.
 func show(to io.Writer, terminal io.Reader) func() {
 	done := make(chan struct{})
 	var silent atomic.Int32
@@ -247,7 +246,7 @@ func (s *session) begun(process *os.Process, terminal *os.File) {
 	s.process, s.terminal = process, terminal
 }
 
-// Programs on pipes notice by themselves that the client has gone, as with OpenSSH.
+// As with OpenSSH, programs on pipes notice by themselves that the client has gone.
 func (s *session) hangUp() {
 	s.mu.Lock()
 	terminal := s.terminal

@@ -17,11 +17,11 @@ import (
 type Image struct {
 	Digest    string
 	SizeBytes int64
-	// Idle begins with the last request to this process, or with its start: earlier requests are unknown.
+	// Since the last request, or this process's start: earlier requests are unknown.
 	Idle time.Duration
 }
 
-// The store's lock guards uses.
+// Under the store's lock.
 type uses struct {
 	began time.Time // monotonic clock
 	last  map[string]time.Time
@@ -41,7 +41,7 @@ func (u *uses) since(digest string) time.Time {
 	return u.began
 }
 
-// Images returns all complete layers, and the time of the listing for Drop.
+// Images also returns the time of the listing, for Drop.
 func (s *Store) Images() (images []Image, at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Store) Images() (images []Image, at time.Time, err error) {
 	return images, at, nil
 }
 
-// A copied-in image was not requested here, so the file's times count too. A future time counts as now.
+// A copied-in image was not requested here, so its file's times count too. A future time is now.
 func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	asked := time.Since(s.uses.since(digest))
 	placed := time.Since(info.ModTime())
@@ -80,8 +80,8 @@ func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	return max(0, min(asked, placed))
 }
 
-// Drop keeps a layer requested since the listing or within `idle`. Existing mounts keep its bytes. The image file goes
-// last, so that an interrupted drop loses nothing.
+// Drop keeps a layer requested since the listing or within `idle`, and mounts keep its bytes. The image file goes last,
+// so that an interrupted drop loses nothing.
 func (s *Store) Drop(digest string, looked time.Time, idle time.Duration, at func(step string) error) (dropped bool, err error) {
 	if !digestPattern.MatchString(digest) {
 		return false, fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)

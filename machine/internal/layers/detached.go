@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detached mounts at least two directories over each other, topmost first, in a temporary mount namespace. A mount in
-// hostd's could be copied into a starting sandbox, which would keep the disk busy for life.
+// Detached needs at least two directories, topmost first. Its mount namespace is temporary: a mount in hostd's could be
+// copied into a starting sandbox, which would keep the disk busy for life.
 func Detached(lower []string, point string) (disk *os.File, err error) {
 	ended := make(chan struct{})
 	go func() {

@@ -9,14 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dropped are paths that are left out of a layer.
+// Dropped paths are left out of a layer.
 type Dropped struct {
 	expressions []string
 	any         *regexp.Regexp
 }
 
-// ParseDropped takes absolute clean paths. A final "/" means the directory's content but not the directory; "*" matches
-// any part of one name.
+// ParseDropped takes absolute clean paths. A final "/" means a directory's content; "*" matches any part of one name.
 func ParseDropped(patterns []string) (Dropped, error) {
 	d := Dropped{}
 	for _, pattern := range patterns {
@@ -42,10 +41,10 @@ func ParseDropped(patterns []string) (Dropped, error) {
 	return d, err
 }
 
-// Holds takes a path relative to the layer's root.
+// Holds takes a path relative to the root.
 func (d Dropped) Holds(relative string) bool { return d.any != nil && d.any.MatchString(relative) }
 
-// POSIX extended expressions and Go's need the same quotes.
+// Both POSIX extended expressions and Go's are quoted so.
 func quoteExtended(text string) string {
 	var quoted strings.Builder
 	for _, char := range []byte(text) {

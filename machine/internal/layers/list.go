@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// List returns a part of a layer's content, after the directory `after`. A layer never changes, so any directory can be
-// the start. Directories with names that are not UTF-8 are listed without content: no request could name them.
+// List continues after the directory `after`: a layer never changes. Directories with names that are not UTF-8 are
+// listed without content, since no request could name them.
 func List(ctx context.Context, root, after string) (wire.LayerList, error) {
 	return list(ctx, root, after, wire.LayerListEntries)
 }
@@ -56,10 +56,10 @@ type lister struct {
 	heldMax    int
 }
 
-// A guest may have filled each of several nested directories.
+// A guest may have filled nested directories.
 const heldMax = 2 * wire.LayerDirectoryMax
 
-// `from` has the names from here to the last listed directory; empty: list everything.
+// `from` leads to the last listed directory; empty: list everything.
 func (l *lister) walk(dir string, from []string) error {
 	if l.entries >= l.entriesMax || l.bytes >= wire.LayerListBytes {
 		return errFull
@@ -208,7 +208,7 @@ func digestOf(ctx context.Context, place string) (string, error) {
 	}
 }
 
-// The file calls of workspaces escape such bytes in the same way.
+// Workspaces' file calls escape such bytes so, too.
 func shown(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Plan describes a new layer. Nothing may write to the directory during Make.
+// Plan needs a directory to which nothing writes during Make.
 type Plan struct {
 	From       *os.File // directory with overlayfs's whiteouts and opaque marks, which go into the layer
 	Dropped    Dropped
@@ -38,17 +38,16 @@ var (
 
 const (
 	makingDir = "making"
-	// The image may exceed its files' bytes by this much: in total, and for each entry.
+	// In total and for each entry, beyond the files' bytes.
 	imageOverhead      = 4 << 20
 	imageOverheadEntry = 512
 	statBlockBytes     = 512
 )
 
-// The image is reproducible, without name, date or random number of the run. LZ4 takes a fifth of LZ4HC's time, and a
-// caller waits. Extended attributes are overlayfs's and the guest's.
+// No name, date or random number of the run is in the image. LZ4 takes a fifth of LZ4HC's time, and a caller waits.
 var mkfsFlags = []string{"-zlz4", "-C16384", "-T0", "--preserve-mtime", "-U00000000-0000-4000-8000-000000000000", "--quiet"}
 
-// Make names the image when it is complete and durable. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
+// Make names a complete and durable image. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
 func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) {
 	made := Made{}
 	size, err := measure(ctx, plan)
@@ -78,7 +77,7 @@ func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) 
 	return made, s.place(image, made.Digest)
 }
 
-// SweepMaking removes unfinished layers of a process that died.
+// SweepMaking removes what a dead process left.
 func (s *Store) SweepMaking() error { return os.RemoveAll(filepath.Join(s.dir, makingDir)) }
 
 type measured struct {
@@ -89,7 +88,7 @@ type measured struct {
 
 func (m measured) overhead() int64 { return imageOverhead + int64(m.entries)*imageOverheadEntry }
 
-// A sparse file counts with its apparent size, because every byte is read.
+// Every byte of a sparse file is read, so its apparent size counts.
 func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	links := map[uint64]bool{}
 	size.entries = 1
@@ -113,8 +112,7 @@ func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	return size, err
 }
 
-// ProgramMemory allows the program 4.7 KiB for each entry, and the rest for extended attributes. An image that needs
-// more is refused.
+// ProgramMemory has 4.7 KiB for each entry, and the rest for extended attributes. An image that needs more is refused.
 func ProgramMemory(entries int) int64 { return 256<<20 + int64(entries)*5<<10 }
 
 func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeMax int64) error {
@@ -136,7 +134,7 @@ func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeM
 	return imageError(err, output.String(), image)
 }
 
-// The program gives its reason only in its output and exit status.
+// Only output and exit status tell the reason.
 func imageError(err error, output, image string) error {
 	wrong := fmt.Errorf("writing a layer: %w: %.500s", err, output)
 	var exit *exec.ExitError
@@ -172,7 +170,7 @@ func sealImage(image string) (digest string, size int64, err error) {
 	return digest, info.Size(), err
 }
 
-// An existing file with other bytes is replaced, because a start would refuse it.
+// A start would refuse an existing file with other bytes.
 func (s *Store) place(image, digest string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,5 +185,5 @@ func (s *Store) place(image, digest string) error {
 	return s.syncDir(s.dir)
 }
 
-// MakingName names a subject's unfinished layer in one attempt.
+// MakingName is one attempt's.
 func MakingName(owner string, fence int64) string { return owner + "." + strconv.FormatInt(fence, 10) }

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTwoSubvolumes is about two subvolumes of one btrfs.
+// ErrTwoSubvolumes is about one btrfs.
 var ErrTwoSubvolumes = errors.New("an overlay of two subvolumes of one btrfs gives different files one inode number")
 
 const optionsMax = 4095 // mount(2) takes one page
 
-// Overlay mounts the machine's root: lower directories, topmost first, under <diskPath>/upper.
+// Overlay needs lower directories, topmost first, and <diskPath>/upper.
 //
 //   - redirect_dir=on: without it, renaming a template's directory fails with EXDEV, which breaks real programs;
 //   - xino=off: xino moves inode numbers past 2^63, where JavaScript's doubles make different files look alike;
@@ -39,8 +39,7 @@ func Overlay(lower []string, diskPath, target string) error {
 	return refuseReadOnly(target)
 }
 
-// ErrReadOnly: without space, the kernel mounts an overlay without its work directory. A guest could not even delete
-// files.
+// ErrReadOnly: without space, the kernel leaves out the work directory. A guest could not even delete files.
 var ErrReadOnly = errors.New("the overlay came up read-only")
 
 func refuseReadOnly(target string) error {
@@ -54,7 +53,7 @@ func refuseReadOnly(target string) error {
 	return errors.Join(fmt.Errorf("%s: %w: %w", target, ErrReadOnly, unix.EDQUOT), unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
 }
 
-// View shows a template's layers as one read-only tree.
+// View shows a template read-only.
 func View(lower []string, target string) error {
 	if len(lower) == 1 {
 		if err := unix.Mount(lower[0], target, "", unix.MS_BIND, ""); err != nil {
@@ -91,8 +90,8 @@ func mountOverlay(lower []string, target string, flags uintptr, others string) e
 
 var escape = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 
-// Two subvolumes corrupt guests silently. overlayfs shows raw inode numbers of all layers under one device, and
-// subvolumes reuse them. gVisor treats equal device and inode as one file.
+// overlayfs shows raw inode numbers of all layers under one device, and subvolumes reuse them. gVisor treats equal
+// device and inode as one file, so guests corrupt silently.
 func checkSubvolumes(dirs []string) error {
 	devices := map[string]uint64{}
 	for _, dir := range dirs {
@@ -111,7 +110,7 @@ func checkSubvolumes(dirs []string) error {
 	return nil
 }
 
-// id is "" for other file systems; device is the subvolume's.
+// id is "" for other file systems.
 func btrfsOf(dir string) (id string, device uint64, err error) {
 	file, err := os.Open(dir)
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PostgreSQL and the fencing tokens lie on the images' file system too.
+// PostgreSQL and the fencing tokens need space there too.
 type reserve struct {
 	mu    sync.Mutex
 	bytes int64
 	held  int64 // by images that are being written
 }
 
-// KeepFree makes Make leave this many bytes free.
+// KeepFree makes Make leave this many bytes.
 func (s *Store) KeepFree(bytes int64) { s.reserve.bytes = bytes }
 
-// The file system does not count an image yet that is being written.
+// The file system does not count an unwritten image.
 func (s *Store) hold(bytes int64) (release func(), err error) {
 	r := &s.reserve
 	r.mu.Lock()

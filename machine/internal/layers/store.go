@@ -4,7 +4,7 @@
 //
 //	<dir>/<digest>.erofs      the image
 //	<dir>/mnt/<digest>/       where it is mounted
-//	<dir>/verified.json       files that were verified on this boot
+//	<dir>/verified.json       verified on this boot
 package layers
 
 import (
@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrCorrupt is of an image that was not mounted.
+// ErrCorrupt images are not mounted.
 var ErrCorrupt = errors.New("the layer does not have the digest of its name")
 
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -36,18 +36,17 @@ type Store struct {
 	syncDir    func(dir string) error
 }
 
-// Only another read shows whether the bytes of such a file changed too.
+// Only another read shows whether the bytes changed too.
 var errTouched = errors.New("the file changed meanwhile")
 
-// Images are hard links into one cache. Each installation that begins or ends changes the times of all.
+// Images are hard links into one cache, and each installation changes the times of all.
 const looksMax = 5
 
 func Open(dir string) *Store {
 	return &Store{dir: filepath.Clean(dir), uses: uses{began: time.Now()}, syncDir: pool.SyncDir}
 }
 
-// Mount mounts the layer if needed. Errors: os.ErrNotExist, ErrCorrupt. A file changed since its verification is read
-// again in full, even if the layer is mounted.
+// Mount reads a changed file again in full, even if its layer is mounted. Errors: os.ErrNotExist, ErrCorrupt.
 func (s *Store) Mount(digest string) (mountpoint string, err error) {
 	if !digestPattern.MatchString(digest) {
 		return "", fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)
@@ -84,7 +83,7 @@ func (s *Store) mountOnce(digest string) (mountpoint string, err error) {
 	return point, nil
 }
 
-// The second check detects a file that was swapped after its verification.
+// The file may be swapped after its verification.
 func (s *Store) mountVerified(image, point string) error {
 	before, err := identify(image)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity changes with every write, replacement and boot: a power cut may have changed verified bytes.
+// Every write, replacement and boot counts: a power cut may have changed verified bytes.
 type identity struct {
 	BootID string `json:"boot_id"`
 	Device uint64 `json:"device"`
@@ -38,7 +38,7 @@ func identify(path string) (identity, error) {
 	return identity{strings.TrimSpace(string(boot)), stat.Dev, stat.Ino, stat.Size, stat.Ctim.Nano()}, nil
 }
 
-// fresh: the image was read, because this file was not verified before.
+// fresh: the image was read.
 func (s *Store) verify(image, digest string) (fresh bool, err error) {
 	before, err := identify(image)
 	if err != nil {
@@ -86,7 +86,7 @@ func hashFile(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// After an unreadable cache, the images are read again.
+// After an unreadable cache, images are read again.
 func (s *Store) readVerified() map[string]identity {
 	known := map[string]identity{}
 	if text, err := os.ReadFile(s.cache()); err == nil && json.Unmarshal(text, &known) != nil {

@@ -12,7 +12,7 @@ import (
 // A guest may have made millions of names in one directory.
 const namesAtOnce = 64
 
-// Programs put a prefix before a path of the layer.
+// Programs put a prefix before a path.
 const pathMax = unix.PathMax - len("/proc/self/fd/1000/")
 
 type Found struct {
@@ -22,8 +22,8 @@ type Found struct {
 	Stat unix.Stat_t
 }
 
-// Walk visits everything but dropped paths, in the file system's order, and follows no link. Nothing may write there
-// meanwhile. ENAMETOOLONG: a path is too long for a layer.
+// Walk takes the file system's order, and follows no link. Nothing may write there meanwhile. ENAMETOOLONG: a path is
+// too long for a layer.
 func Walk(root *os.File, dropped Dropped, visit func(Found) error) error {
 	dir, err := reopen(root)
 	if err != nil {
@@ -72,7 +72,7 @@ func step(found Found, dropped Dropped, visit func(Found) error) error {
 	return walk(dir, found.At, dropped, visit)
 }
 
-// The new descriptor has its own read position.
+// The read position is its own.
 func reopen(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package layerscan scans a future layer for secrets. It parses a guest's data for up to a minute of CPU, so it is a
-// separate process. It may only read, has no network, and its only file system is the directory. hostd limits its
-// resources.
+// Package layerscan scans a future layer for secrets. It parses a guest's data for up to a minute of CPU, so its
+// process may only read the directory, without network.
 package layerscan
 
 import (
@@ -22,26 +21,26 @@ import (
 // Command makes hostd's binary this process.
 const Command = "scan-layer"
 
-// The process does nothing before it reads Setup, and then is in its cgroup.
+// Setup comes once the process is in its cgroup.
 type Setup struct {
 	Drop       []string `json:"drop"`
 	EntriesMax int      `json:"entries_max"`
 }
 
-// DirFD is the inherited directory.
+// DirFD is the directory.
 const DirFD = 3
 
 const (
-	// MemoryBytesMax is the process's limit. A test bounds text, findings and the walk's names to three quarters.
+	// MemoryBytesMax: a test bounds text, findings and the walk's names to three quarters.
 	MemoryBytesMax = 256 << 20
-	// More than the directories in a path.
+	// A path has fewer directories.
 	openFilesMax = 4096
 )
 
-// Capabilities are to read files of any owner, and to chroot into the directory.
+// Capabilities are to read files of any owner, and to chroot.
 var Capabilities = []uintptr{unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_CHROOT}
 
-// Run writes the findings as one JSON array.
+// Run writes one JSON array.
 func Run() error {
 	debug.SetMemoryLimit(MemoryBytesMax / 2)
 	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
@@ -79,10 +78,10 @@ type budget struct {
 }
 
 const (
-	// LayerProcessorTime and LayerTime bound a scan's CPU and wall time. Busy machines leave less than a whole CPU.
+	// LayerProcessorTime and LayerTime bound CPU and wall time: busy machines leave less than a whole CPU.
 	LayerProcessorTime = time.Minute
 	LayerTime          = 4 * time.Minute
-	// A file normally takes 20 ms, one full of the rules' words 6 s.
+	// A file takes 20 ms, one full of the rules' words 6 s.
 	fileProcessorTime = time.Second
 )
 

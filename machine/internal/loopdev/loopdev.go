@@ -1,4 +1,4 @@
-// Package loopdev attaches files to loop devices. A device detaches with its last user, so no record must survive a
+// Package loopdev attaches files to loop devices, which detach with their last user. So no record must survive a
 // restart.
 package loopdev
 
@@ -12,8 +12,8 @@ import (
 
 const attachTries = 16 // another process may take the free device in between
 
-// Attach returns an open loop device. Keep it open until it is mounted: it detaches with its last user. A file keeps an
-// existing device: two would have inconsistent caches.
+// Attach needs the device open until it is mounted, or it detaches. A file keeps an existing device: two would have
+// inconsistent caches.
 func Attach(path string, readOnly bool) (*os.File, error) {
 	backing, err := openBacking(path, readOnly)
 	if err != nil {
@@ -74,7 +74,7 @@ func configure(device, backing *os.File, readOnly bool) error {
 	return nil
 }
 
-// Find returns the file's open device, or nil. Names differ between mount namespaces, so it compares device and inode.
+// Find compares device and inode, because names differ between mount namespaces.
 func Find(path string, readOnly bool) (*os.File, error) {
 	var want unix.Stat_t
 	if err := unix.Stat(path, &want); err != nil {
@@ -102,7 +102,7 @@ func Find(path string, readOnly bool) (*os.File, error) {
 	return nil, nil
 }
 
-// The loop driver's encoding (huge_encode_dev) equals userspace's for all real numbers.
+// The loop driver's huge_encode_dev equals userspace's encoding for all real numbers.
 func sameDevice(loop, stat uint64) bool {
 	return loop == stat || (unix.Major(loop) == unix.Major(stat) && unix.Minor(loop) == unix.Minor(stat))
 }
@@ -119,7 +119,7 @@ func openBacking(path string, readOnly bool) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// In most containers, the kernel does not manage /dev.
+// Most containers' /dev is not the kernel's.
 func openDevice(number int, readOnly bool) (*os.File, error) {
 	path := fmt.Sprintf("/dev/loop%d", number)
 	mode := os.O_RDWR

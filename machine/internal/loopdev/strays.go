@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Below returns devices whose backing file lies below a directory, deleted files included.
+// Below includes devices of deleted files.
 func Below(dir string) (map[int]string, error) {
 	paths, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -29,7 +29,7 @@ func Below(dir string) (map[int]string, error) {
 	return found, nil
 }
 
-// Detach takes effect with the last mount.
+// Detach waits for the last mount.
 func Detach(number int) error {
 	device, err := openDevice(number, false)
 	if err != nil {

@@ -18,11 +18,11 @@ type Attachment struct {
 	Nameserver netip.Addr
 }
 
-// Attach makes or adopts the slot's network. Until Connect, the host can reach the machine, which reaches nothing.
+// Attach makes or adopts the slot's network. Until Connect, only the host reaches the machine, which reaches nothing.
 // ErrNoAddress: the network is full.
 func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, Wish{}) }
 
-// AttachAt is Attach at a given address, if it is free. It waits if all other addresses rest.
+// AttachAt is Attach at a given address, if it is free. It waits while all others rest.
 func (r *Router) AttachAt(name string, wanted Wish) (*Attachment, error) {
 	r.awaitLeft(wanted.Address)
 	s, err := r.reserve(name, wanted)
@@ -122,7 +122,7 @@ func (r *Router) configure(s *slot, machine *netlink.Handle) error {
 	return setDefaultRoute(machine, link, r.address(s.index, 1))
 }
 
-// Connect lets the machine reach the uplink and the resolver.
+// Connect lets the machine use the uplink and the resolver.
 func (r *Router) Connect(name string) error {
 	return r.withSlot(name, func(s *slot) error {
 		if s.connected {
@@ -132,8 +132,7 @@ func (r *Router) Connect(name string) error {
 	})
 }
 
-// Release removes the slot's network, in tens of milliseconds; the address is free after a few. An unknown slot is no
-// error.
+// Release takes tens of milliseconds; the address is free after a few. An unknown slot is no error.
 func (r *Router) Release(name string) error {
 	r.leave(name, "")
 	defer r.releaseTurn(name)()
@@ -160,7 +159,7 @@ func (r *Router) dismantle(s *slot) error {
 	return nil
 }
 
-// vacate comes before slower steps: a machine restored from this one's memory may need the address at once.
+// This comes first: a machine restored from this one's memory may need the address at once.
 func (r *Router) vacate(s *slot) error {
 	address := r.address(s.index, 2)
 	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)), r.takeEnds(s), r.forgetFlows(address), r.forgetTraffic(address))
@@ -185,7 +184,7 @@ func (r *Router) vacate(s *slot) error {
 	return nil
 }
 
-// takeEnds: the ends' route would misdirect packets for the address's next machine.
+// Their route would misdirect packets for the address's next machine.
 func (r *Router) takeEnds(s *slot) error {
 	link, err := r.links.LinkByName(r.machineLink(s.link))
 	if isNoLink(err) {
@@ -206,7 +205,7 @@ func (r *Router) takeEnds(s *slot) error {
 	return nil
 }
 
-// forgetFlows keeps answers for the last machine from the next one with this address.
+// The next machine with this address must not get the last one's answers.
 func (r *Router) forgetFlows(machine netip.Addr) error {
 	address := machine.AsSlice()
 	from, to := &netlink.ConntrackFilter{}, &netlink.ConntrackFilter{}
@@ -237,7 +236,7 @@ func (r *Router) List() ([]string, error) {
 	return names, nil
 }
 
-// Stats returns all bytes since Attach, including traffic with the host.
+// Stats includes traffic with the host.
 func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		link, err := r.links.LinkByName(r.machineLink(s.link))
@@ -277,7 +276,7 @@ func (r *Router) busyWith(name string, do func(*slot) error) error {
 	return nil
 }
 
-// key holds the link's name and the only source address allowed on it.
+// key holds the link and its only allowed source address.
 func (r *Router) key(s *slot) []byte {
 	address := r.address(s.index, 2).As4()
 	return append(padded(r.machineLink(s.link)), address[:]...)

@@ -10,8 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// SetEgress applies the policy also to existing connections before it returns. Before Connect, it only stores the
-// policy.
+// SetEgress also applies to existing connections before it returns. Before Connect, it only stores the policy.
 func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
 	if err := egress.Check(p); err != nil {
 		return err
@@ -59,14 +58,14 @@ func (r *Router) replaceOutlet(s *slot, last, next outlet) error {
 	})
 }
 
-// The caller of remember holds the slot's lock.
+// The caller holds the slot's lock.
 func (r *Router) remember(s *slot, change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
 }
 
-// After an error, rules and memory may differ, so alter reloads all rules.
+// After an error, rules and memory may differ.
 func (r *Router) alter(do func() error) error {
 	if err := r.rules.change(do); err != nil {
 		return r.reload(err)
@@ -104,7 +103,7 @@ func (r *Router) Machine(name string) (netip.Addr, error) {
 	return netip.Addr{}, ErrUnknown
 }
 
-// Restricted returns policies other than allow_all.
+// Restricted omits allow_all.
 func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -124,11 +123,11 @@ func (r *Router) IsLetOut(machine netip.Addr) bool {
 	return s != nil && s.connected
 }
 
-// OnRelease registers a function that gets each removed machine's address before another machine may get it.
+// OnRelease registers a function that gets each removed machine's address before its reuse.
 func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
 
-// ReleaseInTurn makes Release hold a slot's lock from `turn`. Its holder can publish an address without a race with the
-// address's reuse.
+// ReleaseInTurn makes Release hold a slot's lock from `turn`. Its holder can publish an address without a race with
+// reuse.
 func (r *Router) ReleaseInTurn(turn func(slot string) (end func())) { r.releaseTurn = turn }
 
 func (r *Router) connect(s *slot) error {
@@ -170,7 +169,7 @@ func (r *Router) disconnect(s *slot) error {
 	})
 }
 
-// reload replaces all rules in one transaction: another program may have changed them.
+// Another program may have changed any rule.
 func (r *Router) reload(why error) error {
 	slog.Warn("the rules of the machines' router are put in anew", "table", "ip "+r.table(), "error", why)
 	for s, outlet := range r.connectedOutlets() {

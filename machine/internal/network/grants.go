@@ -19,14 +19,13 @@ import (
 )
 
 const (
-	// Addresses of a name stay reachable for twice the TTL, within these bounds. So a repeated question mostly changes
-	// nothing.
+	// Addresses stay reachable for twice the TTL, within these bounds, so a repeated question mostly changes nothing.
 	usableMin = 30 * time.Second
 	UsableMax = 30 * time.Minute
-	// Grants that end this soon are extended while in use: otherwise a policy change would cut an allowed connection.
+	// Grants in use are extended this early: otherwise a policy change would cut an allowed connection.
 	keepAhead  = 30 * time.Second
 	grantsEach = 10 * time.Second
-	// expiryDoubt allows for a kernel clock that lags behind ours.
+	// The kernel's clock may lag behind ours.
 	expiryDoubt = 5 * time.Second
 	forgetAfter = time.Hour
 
@@ -49,8 +48,7 @@ var (
 
 type grant struct{ until map[string]time.Time }
 
-// Grant opens a name's addresses on its allowed ports, before the machine learns them. Blocked addresses are never
-// opened.
+// Grant opens a name's addresses before the machine learns them. Blocked addresses are never opened.
 func (r *Router) Grant(machine netip.Addr, name string, addresses []netip.Addr, usable time.Duration) error {
 	r.mu.RLock()
 	s := r.byIP[machine]
@@ -106,7 +104,7 @@ func (r *Router) dueAddresses(s *slot, name string, addresses []netip.Addr, unti
 	return due
 }
 
-// extend works in one transaction. The caller holds the slot's lock.
+// The caller holds the slot's lock.
 func (r *Router) extend(s *slot, names map[string][]netip.Addr, now time.Time, last time.Duration) error {
 	outlet := s.outlet
 	changed := map[netip.Addr]bool{}
@@ -154,7 +152,6 @@ func (o outlet) crowdedOut(more int, now time.Time) []netip.Addr {
 	return order[:min(len(o.grants)+more-most, len(order))]
 }
 
-// prune forgets names that ended long ago, and above the limit those that end first.
 func (g *grant) prune(now time.Time) {
 	maps.DeleteFunc(g.until, func(_ string, until time.Time) bool { return until.Before(now.Add(-forgetAfter)) })
 	if len(g.until) > addressNamesMax {
@@ -179,7 +176,7 @@ func (o outlet) elements(now time.Time) []nftables.SetElement {
 	return o.elementsOf(all, now)
 }
 
-// The next hostd restores the names from the elements' comments.
+// The next hostd restores the names from the comments.
 func (o outlet) elementsOf(addresses map[netip.Addr]bool, now time.Time) (list []nftables.SetElement) {
 	for address := range addresses {
 		known := o.grants[address]
@@ -207,7 +204,7 @@ func (o outlet) elementsOf(addresses map[netip.Addr]bool, now time.Time) (list [
 	return list
 }
 
-// asComment leaves out names that do not fit: the machine will ask for them again.
+// The machine asks again for names that do not fit.
 func asComment(names []string) string {
 	text := ""
 	for _, name := range names {
@@ -297,7 +294,7 @@ func (r *Router) keepGrantsOf(s *slot, used map[netip.Addr]bool, now time.Time) 
 	return r.extend(s, names, now, 2*usableMin)
 }
 
-// putElements replaces elements one by one if the transaction fails because an old one has expired.
+// The transaction fails if an old element has expired. Then the elements go one by one.
 func (r *Router) putElements(set *nftables.Set, old, put []nftables.SetElement) error {
 	err := r.replaceElements(set, old, put)
 	if !errors.Is(err, unix.ENOENT) {

@@ -14,7 +14,6 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// openHostRules writes only a table of ours.
 func (r *Router) openHostRules() error {
 	if r.config.Uplink != UplinkHost {
 		return r.removeHostRules()
@@ -61,8 +60,8 @@ type hostChain struct {
 	rules []words
 }
 
-// hostChains protect the host's own and neighbouring addresses, also public ones. They drop packets that the host
-// redirects, such as to a container's port. They keep outsiders and the host's users from machines.
+// These protect the host's own and neighbouring addresses, also public ones. They keep outsiders and the host's users
+// from machines. They drop packets that the host redirects, such as to a container's port.
 func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []hostChain {
 	link, network := r.name("h"), r.config.MachineNetwork
 	leaving := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
@@ -113,7 +112,7 @@ func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table, neig
 	return nil
 }
 
-// neighbours includes public networks: servers there may trust their own network.
+// Servers in a public network of the host may trust that network.
 func (r *Router) neighbours() ([]netip.Prefix, error) {
 	addresses, err := r.hostLinks.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -129,7 +128,7 @@ func (r *Router) neighbours() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// removeHostRules leaves forwarding on while another instance needs it, and passes its note on.
+// Forwarding stays on while another instance needs it; that one gets the note.
 func (r *Router) removeHostRules() error {
 	conn, err := nftables.New()
 	if err != nil {
@@ -172,8 +171,7 @@ func (r *Router) removeHostRules() error {
 	return setSysctl(forwarding, "0")
 }
 
-// whoForwards names foreign rules for forwarded packets, "" if there are none. Their program may rely on forwarding
-// that Berth turned on, so it stays on.
+// Other programs may rely on forwarding that Berth turned on, so it stays on. "" if none forwards.
 func whoForwards(conn *nftables.Conn) (string, error) {
 	if names, err := os.ReadFile("/proc/net/ip_tables_names"); err == nil && len(bytes.TrimSpace(names)) > 0 {
 		return "legacy iptables, tables " + strings.Join(strings.Fields(string(names)), ", "), nil
@@ -195,7 +193,7 @@ func whoForwards(conn *nftables.Conn) (string, error) {
 
 const forwarding = "net/ipv4/ip_forward"
 
-// noteName is an empty chain: Berth turned forwarding on. Neither survives a reboot.
+// An empty chain notes that Berth turned forwarding on. Neither survives a reboot.
 const noteName = "forwarding_was_off"
 
 func noteForwarding(conn *nftables.Conn, table *nftables.Table) {

@@ -16,8 +16,7 @@ import (
 
 const keepEvery = 30 * time.Second
 
-// KeepHostRules restores rules that other programs removed, as a firewall's restart does, until the context ends. It
-// adds new networks of the host.
+// KeepHostRules restores what a firewall's restart removes, and adds new networks of the host, until the context ends.
 func (r *Router) KeepHostRules(ctx context.Context) {
 	if r.config.Uplink != UplinkHost {
 		r.logClosing(r.closeFirewalls())
@@ -52,7 +51,7 @@ func (r *Router) KeepHostRules(ctx context.Context) {
 	}
 }
 
-// Events end when the kernel's queue overflows; periodic checks continue.
+// After an overflow of the kernel's event queue, periodic checks continue.
 func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 	monitor := nftables.NewMonitor()
 	conn, err := nftables.New()
@@ -92,7 +91,6 @@ func (r *Router) assertHostRules() error {
 	return setSysctl(forwarding, "1")
 }
 
-// missingHostRules returns "" if nothing differs.
 func (r *Router) missingHostRules(conn *nftables.Conn) (string, error) {
 	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
 	if err != nil {

@@ -19,7 +19,7 @@ var (
 	errNoSocket      = errors.New("the machines' router cannot be asked")
 )
 
-// KeepRules reloads rules that another program changed, and extends grants in use, until the context ends.
+// KeepRules reloads changed rules, and extends grants in use, until the context ends.
 func (r *Router) KeepRules(ctx context.Context) {
 	ticks := time.NewTicker(rulesEach)
 	defer ticks.Stop()
@@ -61,7 +61,6 @@ func (t *rules) foreignChange() (bool, error) {
 	return now != t.generation, err
 }
 
-// The caller of takeGeneration knows that all rules are right.
 func (t *rules) takeGeneration() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

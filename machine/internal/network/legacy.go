@@ -14,10 +14,10 @@ const programLegacy = "iptables-legacy"
 
 var errNoLegacyProgram = errors.New("there are rules of legacy iptables, and no program iptables-legacy to change them with")
 
-// legacyTable is invisible to nftables.
+// nftables cannot see this table.
 type legacyTable struct{ xtables }
 
-// findLegacy runs iptables only where the table exists: listing would create it.
+// Listing would create a missing table.
 func (r *Router) findLegacy() ([]doorway, error) {
 	if !hasLegacyFilter() {
 		return nil, nil
@@ -47,7 +47,6 @@ func hasLegacyFilter() bool {
 	return err == nil && slices.Contains(strings.Fields(string(names)), filterTable) // no file: the kernel has no such tables
 }
 
-// findLegacyProgram falls back to `iptables` if that is the legacy variant.
 func findLegacyProgram() (string, error) {
 	if path, err := exec.LookPath(programLegacy); err == nil {
 		return path, nil

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// A second and machine, burst half of it. A 64 KiB segment counts once. More would take neighbours' CPU time, which
-	// the kernel charges to no machine.
+	// For each machine. A 64 KiB segment counts once. More would take neighbours' CPU time, which the kernel charges to
+	// no machine.
 	packetsPerSecond = 100_000
 	// The resolver reads even datagrams that it does not answer.
 	questionsPerSecond = 1000
@@ -21,19 +21,18 @@ const (
 
 	conntrackMaxFile    = "/proc/sys/net/netfilter/nf_conntrack_max"
 	conntrackMaxUnknown = 65_536
-	// Machines together get a quarter of the computer's connection tracking.
+	// Machines get a quarter of the computer's connection tracking.
 	conntrackShare = 4
-	// paceShare limits a machine's new TCP connections per minute; the kernel tracks ended ones two more minutes. So a
-	// machine has at most 2.5 times its limit, and all machines less than two thirds of the table.
+	// This limits new TCP connections a minute; the kernel tracks ended ones two more minutes. So a machine has at most
+	// 2.5 times its limit, and all machines less than two thirds of the table.
 	paceShare = 2
 )
 
-// flowsMax limits tracked connections per machine. The largest that keeps all connected machines within their share
-// applies, or the last.
+// The largest limit that keeps all connected machines within their share applies, or the last.
 var flowsMax = [...]int{4096, 1024, 256, 64}
 
-// Each value of flowsMax has its own sets, which all stay, so no count is lost when the limit changes. A machine never
-// has more flows than the limits' sum.
+// The sets of all limits stay, so no count is lost when the limit changes. A machine never has more flows than the
+// limits' sum.
 type limits struct {
 	packets, questions, streams *nftables.Set
 	flows, proxied              map[int]*nftables.Set
@@ -75,8 +74,8 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 			conn.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: exprs})
 		}
 	}
-	// The kernel's connlimit omits ended TCP connections, though they stay tracked for two minutes. It counts every
-	// flow of other protocols.
+	// connlimit omits ended TCP connections, though they stay tracked for two minutes. It counts every flow of other
+	// protocols.
 	begun := func(pace *nftables.Set, most int) words {
 		return rule(protocol(unix.IPPROTO_TCP), fasterThan(pace, uint64(most), expr.LimitTimeMinute, uint32(most)), drop())
 	}
@@ -85,7 +84,7 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 	write(l.newProxied, rule(over(l.proxied[flowsOfEach], uint32(proxied)), drop()), begun(l.proxiedPace[flowsOfEach], proxied), accept())
 }
 
-// fitFlows runs in the transaction that changes the number of connected machines.
+// The same transaction changes the number of connected machines.
 func (r *Router) fitFlows(conn *nftables.Conn) {
 	limits := &r.rules.limits
 	if fitting := r.flowsOfEach(); fitting != limits.flowsOfEach {
@@ -113,7 +112,7 @@ func (r *Router) flowsOfEach() int {
 	return flowsMax[len(flowsMax)-1]
 }
 
-// conntrackMax includes connections of the host and its containers.
+// This includes the host and its containers.
 func (r *Router) conntrackMax() int {
 	if r.config.conntrackMax > 0 {
 		return r.config.conntrackMax

@@ -39,7 +39,7 @@ func deleteLink(handle *netlink.Handle, name string) error {
 	return nil
 }
 
-// ensurePair replaces half a pair, or one whose other end is in a replaced namespace.
+// Half a pair, or a pair with a replaced namespace, is replaced.
 func ensurePair(near *netlink.Handle, name string, far *os.File, farLinks *netlink.Handle, farName string, mtu int) (netlink.Link, error) {
 	link, err := near.LinkByName(name)
 	if err == nil {
@@ -75,8 +75,7 @@ func setUp(handle *netlink.Handle, name string, address netip.Addr) (netlink.Lin
 	return link, nil
 }
 
-// The kernel notices in the background that both ends are up. Until then packets drop, and a caller would retry only
-// after a second.
+// The kernel notices late that both ends are up. Until then packets drop, and a caller would retry only after a second.
 func waitUp(handle *netlink.Handle, name string) error {
 	for deadline := time.Now().Add(upBound); ; time.Sleep(200 * time.Microsecond) {
 		link, err := handle.LinkByName(name)
@@ -114,7 +113,7 @@ func (r *Router) openHost() (err error) {
 	return nil
 }
 
-// checkFree: in a network that the host uses, the router would receive the host's traffic.
+// The router would receive the host's traffic.
 func (r *Router) checkFree() error {
 	routes, err := r.hostLinks.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
@@ -143,7 +142,7 @@ func (r *Router) checkFree() error {
 	return nil
 }
 
-// With the MTU of the default route's link, full packets need no fragmentation.
+// Full packets then need no fragmentation.
 func pathMTU(handle *netlink.Handle) int {
 	routes, err := handle.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {

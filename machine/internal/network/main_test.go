@@ -10,12 +10,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The namespace stands for the host: no packet can leave the computer.
+// No packet can leave the computer.
 func TestMain(m *testing.M) {
 	os.Exit(testns.Run(m, syscall.CLONE_NEWNET, onlyLoopback, forwardingOff))
 }
 
-// A new namespace inherits forwarding from the computer, where a running service turned it on.
+// A new namespace inherits forwarding from the computer, where a service turned it on.
 func forwardingOff() error { return setSysctl(forwarding, "0") }
 
 func onlyLoopback() error {

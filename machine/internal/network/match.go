@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// words are expressions of nftables' virtual machine.
 type words = []expr.Any
 
 const (
@@ -67,7 +66,6 @@ func daddrInSet(set *nftables.Set) words {
 	return words{load(daddrOffset), &expr.Lookup{SourceRegister: register1, SetName: set.Name, SetID: set.ID}}
 }
 
-// These look up the link together with the source or destination address.
 func senderIn(set *nftables.Set) words    { return pairIn(set, expr.MetaKeyIIFNAME, saddrOffset, false) }
 func senderNotIn(set *nftables.Set) words { return pairIn(set, expr.MetaKeyIIFNAME, saddrOffset, true) }
 func receiverIn(set *nftables.Set) words  { return pairIn(set, expr.MetaKeyOIFNAME, daddrOffset, false) }
@@ -96,7 +94,7 @@ func notOpening() words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: []byte{synchronize}}}
 }
 
-// resetting matches TCP resets, which the rules themselves also send.
+// The rules themselves also send resets.
 func resetting() words {
 	const flagsOffset, reset = 13, 0x04
 	return words{&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
@@ -117,7 +115,7 @@ func state(bits uint32) words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: make([]byte, 4)}}
 }
 
-// translated matches packets whose destination was rewritten.
+// The destination was rewritten.
 func translated() words {
 	const destination = 0x20
 	return words{&expr.Ct{Key: expr.CtKeySTATUS, Register: register1},
@@ -144,12 +142,12 @@ func drop() words       { return words{&expr.Counter{}, &expr.Verdict{Kind: expr
 func masquerade() words { return words{&expr.Masq{}} }
 func notrack() words    { return words{&expr.Notrack{}} }
 
-// reset lets programs fail at once instead of timing out.
+// Programs fail at once instead of timing out.
 func reset() words {
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
 }
 
-// unreachable answers like a computer without a listener.
+// A computer without a listener answers so.
 func unreachable() words {
 	const portUnreachable = 3
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}}

@@ -10,11 +10,10 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// ErrTaken means that the address is in use, or that no machine can have it.
+// ErrTaken: the address is in use, or no machine can have it.
 var ErrTaken = errors.New("the address is not free")
 
-// Move changes a slot's address, and keeps its link and socket. The sandbox must not have sent anything yet; the caller
-// tells it the new address.
+// Move keeps link and socket. The sandbox must not have sent anything yet; the caller tells it the address.
 func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 	r.awaitLeft(wanted.Address)
 	err = r.withSlot(name, func(s *slot) error {
@@ -34,7 +33,7 @@ func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 // A release takes some milliseconds.
 const handOver = 50 * time.Millisecond
 
-// awaitLeft lets a machine restored right after its stop get its address back.
+// A machine restored right after its stop gets its address back.
 func (r *Router) awaitLeft(address netip.Addr) {
 	r.mu.RLock()
 	var left chan struct{}
@@ -53,8 +52,8 @@ func (r *Router) awaitLeft(address netip.Addr) {
 	}
 }
 
-// Leave announces a Release, so that machines that want the address wait. The address then rests from other owners,
-// unless no machine ran (owner "").
+// Leave makes machines that want the address wait for Release. It then rests from other owners; owner "": no machine
+// ran there.
 func (r *Router) Leave(name, owner string) { r.leave(name, owner) }
 
 func (r *Router) leave(name, owner string) {
@@ -86,8 +85,8 @@ func (r *Router) claim(s *slot, wanted Wish) (int, error) {
 	return index, nil
 }
 
-// move adds the new address first, so that the link always has one: the next hostd finds the slot by it. The slot owns
-// both until the last step, and after a failure until its release.
+// The link always has an address, by which the next hostd finds the slot. The slot owns both until the last step, and
+// after a failure until its release.
 func (r *Router) move(s *slot, index int) error {
 	r.remember(s, func() { s.former = index })
 	name := r.machineLink(s.link)
@@ -137,7 +136,7 @@ func (r *Router) place(index int) Place {
 	return Place{Name: inside, Address: netip.PrefixFrom(r.address(index, 2), prefixLen), Gateway: r.address(index, 1)}
 }
 
-// A moved slot keeps its link's number. There are as many numbers as addresses, so one is free.
+// There are as many numbers as addresses, so one is free.
 func (r *Router) freeLink(index int) int {
 	for r.usedLinks[index] {
 		if index++; index >= r.indexes() {
@@ -168,7 +167,7 @@ func (r *Router) ends() (map[int][]netip.Addr, error) {
 	return found, nil
 }
 
-// A link has two addresses if a move was interrupted, none if the setup was.
+// Two: a move was interrupted; none: the setup was.
 func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	for _, end := range ends {
 		if found, ok := r.indexOf(end.Next()); ok {
@@ -178,7 +177,7 @@ func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	return index, former
 }
 
-// Slots without an address here had an interrupted setup, or belong to another network and are only removed.
+// Their setup was interrupted, or they belong to another network and are only removed.
 func (r *Router) adoptBare(bare []*slot) error {
 	for _, s := range bare {
 		if s.index = s.link; !r.used[s.index] && r.slots[s.name] == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/resolver"
 )
 
-// NameSockets receive DNS questions in the router's namespace, so only from machines.
+// NameSockets are in the router's namespace, so only machines ask.
 type NameSockets struct{ UDP, TCP *os.File }
 
 func (s NameSockets) Close() {
@@ -24,7 +24,7 @@ func (s NameSockets) Close() {
 	s.TCP.Close()
 }
 
-// ListenForNames makes new sockets; a running resolver keeps its own.
+// ListenForNames leaves a running resolver its own sockets.
 func (r *Router) ListenForNames() (sockets NameSockets, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -72,7 +72,7 @@ func (r *Router) NamesSetup() resolver.Setup {
 	return setup
 }
 
-// WherePacketsLeave runs do where a resolver sends: in the host's network, or the uplink's.
+// WherePacketsLeave is the host's network, or the uplink's.
 func (r *Router) WherePacketsLeave(do func() error) error {
 	if r.uplink == nil {
 		return do()
@@ -80,8 +80,7 @@ func (r *Router) WherePacketsLeave(do func() error) error {
 	return inNamespace(r.uplink, do)
 }
 
-// AskForName fails if the resolver is late or wrong. It asks for the resolver's own reverse name, which is blocked, so
-// no other server is asked.
+// AskForName asks for the resolver's own reverse name, which is blocked, so no other server is asked.
 func (r *Router) AskForName(within time.Duration) error {
 	question, err := dns.ReverseAddr(r.nameserver().String())
 	if err != nil {

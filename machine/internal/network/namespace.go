@@ -14,7 +14,7 @@ import (
 
 const nsfsMagic = 0x6e736673
 
-// do must not start goroutines that use the network. A socket stays in the namespace where it was made.
+// do must start no goroutines that use the network. A socket stays in its namespace.
 func inNamespace(namespace *os.File, do func() error) error {
 	return onForeignThread(func() error {
 		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -24,8 +24,8 @@ func inNamespace(namespace *os.File, do func() error) error {
 	})
 }
 
-// onForeignThread discards a thread that cannot return to its namespace. This must be rare: the first thread cannot
-// end, and /proc/self would show a foreign namespace for good.
+// A thread that cannot return is discarded. This must be rare: the first thread cannot end, and /proc/self would show a
+// foreign namespace for good.
 func onForeignThread(do func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -46,7 +46,7 @@ func onForeignThread(do func() error) error {
 	return <-result
 }
 
-// createNamespace pins the namespace: the mount keeps it alive, and runsc and a later hostd find it there.
+// The mount keeps the namespace alive; runsc and a later hostd find it there.
 func createNamespace(pin string) (*os.File, error) {
 	if err := os.WriteFile(pin, nil, 0o600); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func handleIn(namespace *os.File, families ...int) (handle *netlink.Handle, err 
 	return handle, err
 }
 
-// disableIPv6 affects the calling thread's namespace. IPv6 stays off until it is enforced like IPv4.
+// IPv6 stays off until it is enforced like IPv4.
 func disableIPv6() error {
 	for _, which := range []string{"all", "default"} {
 		err := setSysctl("net/ipv6/conf/"+which+"/disable_ipv6", "1")
@@ -122,7 +122,7 @@ func disableIPv6() error {
 	return nil
 }
 
-// setSysctl writes only changed values: a container's /proc/sys may be read-only and already right.
+// A container's /proc/sys may be read-only and already right.
 func setSysctl(name, value string) error {
 	path := filepath.Join("/proc/sys", name)
 	text, err := os.ReadFile(path)

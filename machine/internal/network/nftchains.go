@@ -13,7 +13,7 @@ import (
 	"github.com/google/nftables/userdata"
 )
 
-// nftChain is a foreign native chain at the forward hook.
+// A foreign native chain at the forward hook.
 type nftChain struct {
 	r     *Router
 	conn  *nftables.Conn
@@ -75,7 +75,7 @@ func (c nftChain) recipe() []string {
 	return []string{insert + fmt.Sprintf("iifname %q accept", link), insert + fmt.Sprintf("oifname %q ct state established,related accept", link)}
 }
 
-// matters: a chain of iptables matters if it has any foreign rule, since its rules cannot all be read here.
+// Any foreign rule of iptables counts, since not all can be read here.
 func (c nftChain) matters() (bool, error) {
 	if c.chain.Policy != nil && *c.chain.Policy == nftables.ChainPolicyDrop {
 		return true, nil
@@ -98,7 +98,7 @@ func (c nftChain) rules(chain string) ([]*nftables.Rule, error) {
 	return rules, nil
 }
 
-// A rule with a condition does not match every packet. The kernel refuses jumps in a circle.
+// A condition does not match every packet. The kernel refuses jumps in a circle.
 func (c nftChain) endsInDrop(chain string) (bool, error) {
 	rules, err := c.rules(chain)
 	if err != nil || len(rules) == 0 {
@@ -162,7 +162,7 @@ func (c nftChain) open() error {
 	return nil
 }
 
-// isOurs recognizes native rules by their comment, and those of iptables by their jump target.
+// iptables' rules are recognized by their jump target.
 func (r *Router) isOurs(rule *nftables.Rule) bool {
 	if comment, ok := userdata.GetString(rule.UserData, userdata.TypeComment); ok && comment == r.table() {
 		return true
@@ -173,7 +173,7 @@ func (r *Router) isOurs(rule *nftables.Rule) bool {
 	})
 }
 
-// closeNft does not need the iptables program, which may be gone.
+// The iptables program may be gone.
 func (r *Router) closeNft(conn *nftables.Conn) error {
 	chains, err := conn.ListChains()
 	if err != nil {

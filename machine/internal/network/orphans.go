@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stray is an object of this instance that belongs to no slot.
+// Stray is an object without a slot.
 type Stray struct {
 	Name   string
 	Remove func() error
 }
 
-// Strays lists objects before it looks for their slots. A slot is known before its first object exists and until its
-// last is gone, so these are orphans.
+// Strays lists objects before it looks for their slots: a slot is known before its first object and until its last is
+// gone.
 func (r *Router) Strays() ([]Stray, error) {
 	inside, err := r.strayLinks()
 	if err != nil {

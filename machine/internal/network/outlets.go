@@ -22,8 +22,8 @@ const (
 	openMark = 0 // of connections allowed under allow_all
 )
 
-// outlet is what a machine may reach. Allowed connections carry its mark and pass while the mark is current. After a
-// change, the next packet in either direction is checked again.
+// Allowed connections carry the outlet's mark, and pass while it is current. After a change, the next packet in either
+// direction is checked again.
 type outlet struct {
 	matcher *egress.Matcher
 	mark    uint32
@@ -64,7 +64,7 @@ const (
 	chainOpen     = "open"
 	chainAdmitted = "admitted"
 	chainRefused  = "refused"
-	// A peer that sends over a no longer allowed connection gets a reject; the machine gets one when it sends.
+	// A peer gets a reject; the machine gets one when it sends.
 	chainRefusedIn = "refused_in"
 	chainSpecial   = "refused_special"
 )
@@ -118,7 +118,7 @@ func writeChain(conn *nftables.Conn, table *nftables.Table, name string, list ..
 	}
 }
 
-// connectedOutlets returns copies: the holder of a slot's lock may change it concurrently.
+// The holder of a slot's lock may change it, so these are copies.
 func (r *Router) connectedOutlets() map[*slot]outlet {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -136,7 +136,6 @@ func (r *Router) connectedOutlets() map[*slot]outlet {
 	return found
 }
 
-// The refusal counters must exist already.
 func (r *Router) writeOutlet(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
 	out, in := chainOpen, chainOpen
@@ -202,7 +201,6 @@ func (r *Router) writeAllowlist(conn *nftables.Conn, s *slot, o outlet) error {
 	return nil
 }
 
-// removeOwn then removes the entries' targets.
 func (r *Router) removeElements(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
 	return joinFirst(
@@ -228,7 +226,7 @@ func (r *Router) removeOwn(conn *nftables.Conn, s *slot, o outlet) {
 	}
 }
 
-// removeChains empties all chains first: a referenced chain cannot be removed.
+// A referenced chain cannot be removed.
 func removeChains(conn *nftables.Conn, table *nftables.Table, names ...string) {
 	for _, name := range names {
 		conn.FlushChain(&nftables.Chain{Table: table, Name: name})
@@ -238,7 +236,7 @@ func removeChains(conn *nftables.Conn, table *nftables.Table, names ...string) {
 	}
 }
 
-// Names contain the mark, so that a new policy can exist next to the one it replaces.
+// With the mark, a new policy can exist next to the old one.
 func policyOf(s *slot, o outlet) string { return fmt.Sprintf("policy_%d_%08x", s.index, o.mark) }
 func refuserOf(s *slot) string          { return fmt.Sprintf("refused_%d", s.index) }
 

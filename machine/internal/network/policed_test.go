@@ -113,7 +113,7 @@ func (w policed) carries(what string, conn net.Conn, want bool) {
 	}
 }
 
-// datagram returns the error of the second write, after the reply to the first.
+// The second write fails after the reply to the first.
 func datagram(m machine, address string, port int) error {
 	return inNamespace(m.ns, func() error {
 		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.ParseIP(address), Port: port})

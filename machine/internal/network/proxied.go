@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// SecretsPort is the secret proxy's port at the nameserver's address. Only redirected connections get there.
+	// SecretsPort is at the nameserver's address. Only redirected connections get there.
 	SecretsPort = 3129
-	// One machine's share of its tracked connections that may go to the proxy, at a time and per minute.
+	// The proxy's part of a machine's tracked connections, at a time and per minute.
 	proxiedShare = 2
 
 	chainProxied  = "proxied"
@@ -27,7 +27,7 @@ const (
 	proxiedSuffix = "_proxied"
 )
 
-// Refused packets continue, and are counted and rejected later. Packets from the proxy leave like machines' own.
+// Refused packets are counted and rejected later. Packets from the proxy leave like machines' own.
 func (r *Router) leading(special *nftables.Set) []words {
 	machines := fromAny(r.name("m"))
 	return []words{
@@ -37,13 +37,13 @@ func (r *Router) leading(special *nftables.Set) []words {
 	}
 }
 
-// toSecrets matches redirected packets, none sent to the proxy directly. They need the current mark: a connection may
-// be half open, or wait for the proxy, when a narrower policy comes.
+// Only redirected packets match. They need the current mark: a connection may be half open, or wait for the proxy, when
+// a narrower policy comes.
 func (r *Router) toSecrets() words {
 	return rule(fromAny(r.name("m")), daddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), dport(SecretsPort), translated())
 }
 
-// fromSecrets keeps data that a server sends first from the machine, too.
+// Data that a server sends first stays out, too.
 func (r *Router) fromSecrets() []words {
 	said := rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), sport(SecretsPort), translated())
 	return []words{rule(said, inwards.marked(r.rules.outlets.fresh), accept()), rule(said, resetting(), accept()), rule(said, reset())}
@@ -55,7 +55,6 @@ func toAddress(address netip.Addr, port uint16) words {
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register1, RegProtoMin: register2}}
 }
 
-// Under deny_all nothing is redirected.
 func (r *Router) proxiedElements(s *slot, o outlet) (list []nftables.SetElement) {
 	chain := chainProxied
 	switch {
@@ -79,7 +78,7 @@ func proxyWhatIsAllowed(o outlet, names, networks *nftables.Set) []words {
 	return list
 }
 
-// ListenForSecrets makes a new socket; a running proxy keeps its own.
+// ListenForSecrets leaves a running proxy its own socket.
 func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -99,15 +98,15 @@ func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	return socket, nil
 }
 
-// Inside runs do in the router's network: its packets pass the host like those of machines.
+// Inside is where packets pass the host like those of machines.
 func (r *Router) Inside(do func() error) error { return inNamespace(r.namespace, do) }
 
-// TrackedByProxy limits the proxy's tracked connections to half of the machines' share.
+// TrackedByProxy is half of the machines' share.
 func (r *Router) TrackedByProxy() int { return r.conntrackMax() / conntrackShare / 2 }
 
 func (r *Router) Blocked() []netip.Prefix { return blockedNetworks(r.config) }
 
-// WithSecrets returns the machines with redirected connections.
+// WithSecrets returns machines with redirected connections.
 func (r *Router) WithSecrets() map[netip.Addr]wire.SecretsOf {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -126,7 +126,6 @@ func TestWhatIsLedToTheProxyStaysSoForTheNextHostd(t *testing.T) {
 	}
 }
 
-// Connections wait in the socket until the test accepts them.
 func listenAsProxy(t *testing.T, r *Router) net.Listener {
 	t.Helper()
 	file, err := r.ListenForSecrets()
@@ -181,7 +180,7 @@ func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// The machine holds back the last packet of the handshake: for its own kernel the connection is established.
+// For the machine's own kernel the connection is established.
 func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	for name, next := range narrower() {
 		t.Run(name, func(t *testing.T) {

@@ -162,7 +162,7 @@ func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 	}
 }
 
-// Late packets of a connection that the host no longer tracks were not sent at the machine's wish.
+// Late packets of a host's forgotten connection are not the machine's wish.
 func TestWhatIsLeftOfAHostsConnectionIsNotToldAsRefused(t *testing.T) {
 	w := openPoliced(t, mode("r1", wire.EgressDenyAll))
 	var listener net.Listener

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Wish is the address in a guest's memory, and its machine's owner.
+// Wish is the address in a guest's memory, and its owner.
 type Wish struct {
 	Address netip.Addr
 	Owner   string
 }
 
-// UnknownOwner makes Leave's address rest from every machine.
+// UnknownOwner makes an address rest from every machine.
 const UnknownOwner = "?"
 
 // A released address rests from other owners: parts of the service act on the old owner for a while, and their packets
-// must not reach another tenant. Round-robin lets an address rest for restFor while others are free. Otherwise the
-// longest rested is assigned, but a start waits for restLeast. So starts do not fail, and many starts of a tenant
-// cannot shorten another's rest. These delays must be shorter than restLeast:
+// must not reach another tenant. Addresses go round, so one rests for restFor while others are free. Otherwise the
+// longest rested is assigned, after restLeast. So starts do not fail, and a tenant's many starts cannot shorten
+// another's rest. These delays must be shorter than restLeast:
 //
 //   - the cell reconnects to hostd within 2 s and then learns of the machine's death;
 //   - a link of the cell that has not learned it: 5 tries of 2.2 s;
@@ -31,8 +31,7 @@ const UnknownOwner = "?"
 const (
 	restFor   = 60 * time.Second
 	restLeast = 15 * time.Second
-	// restLook is a polling interval.
-	restLook = 250 * time.Millisecond
+	restLook  = 250 * time.Millisecond
 )
 
 type rested struct {
@@ -48,7 +47,7 @@ func (r *Router) restsFrom(index int, owner string, now time.Time) bool {
 	return rests && now.Sub(last.since) < restFor && (owner == "" || owner == UnknownOwner || last.owner != owner)
 }
 
-// If all addresses rest, freeIndex returns the longest rested and its remaining time. The caller holds r.mu.
+// If all rest, the longest rested is returned with its remaining time. The caller holds r.mu.
 func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok bool) {
 	for range r.indexes() - firstIndex {
 		if r.next++; r.next >= r.indexes() {
@@ -70,7 +69,7 @@ func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok boo
 	return index, max(0, r.restLeast()-now.Sub(r.resting[index].since)), true
 }
 
-// A file keeps the rest for the next hostd.
+// A file tells the next hostd.
 func (r *Router) rest(s *slot, now time.Time) error {
 	r.mu.RLock()
 	owner, indexes := s.owner, []int{s.index, s.former}
@@ -104,7 +103,7 @@ func (r *Router) endRests(now time.Time) (err error) {
 	return err
 }
 
-// A file from the future, after the clock was set back, rests from now on.
+// After the clock was set back, a file may be from the future.
 func (r *Router) adoptRests() error {
 	if err := os.MkdirAll(r.restDir(), 0o700); err != nil {
 		return err

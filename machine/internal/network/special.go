@@ -56,7 +56,7 @@ func merge(spans []span) []span {
 	return merged
 }
 
-// An interval ends at the address after its last; at the end of the address space it has no end.
+// A span to the end of the address space has no end element.
 func intervals(spans []span) []nftables.SetElement {
 	elements := []nftables.SetElement{}
 	for _, s := range spans {

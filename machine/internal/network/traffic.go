@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Traffic is bytes of allowed IP packets exchanged with peers other than the host.
+// Traffic is bytes of allowed IP packets, without the host's.
 type Traffic struct{ Received, Sent int64 }
 
 // The table survives a reload of the rules.
@@ -29,8 +29,7 @@ func (r *Router) defineTraffic() {
 	r.rules.traffic = traffic{table, set("sent"), set("received")}
 }
 
-// The counting rules follow the accepting ones, so refused packets do not count. Traffic with the host and DNS answers
-// belong to the service and do not count.
+// Only accepted packets come here. Traffic with the host and DNS belong to the service and do not count.
 func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	t := r.rules.traffic
 	conn.AddTable(t.table)
@@ -87,7 +86,6 @@ func (r *Router) forgetTraffic(address netip.Addr) error {
 	return nil
 }
 
-// forgetStrayTraffic removes counts of interrupted releases.
 func (r *Router) forgetStrayTraffic() error {
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {
 		elements, err := r.rules.elements(set)
@@ -107,7 +105,7 @@ func (r *Router) forgetStrayTraffic() error {
 	return nil
 }
 
-// bytesOf reads a single element: there may be thousands.
+// There may be thousands of elements.
 func (t *rules) bytesOf(set *nftables.Set, address netip.Addr) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,7 +149,7 @@ func elementQuestion(set *nftables.Set, key []byte) (netlink.Message, error) {
 		Data:   append([]byte{unix.AF_INET, unix.NFNETLINK_V0, 0, 0}, data...)}, err
 }
 
-// counterIn follows nested attributes of these kinds; -1 if one is missing.
+// -1 if an attribute is missing.
 func counterIn(data []byte, path ...uint16) (int64, error) {
 	attributes, err := netlink.NewAttributeDecoder(data)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	call(a)
 	told("a", 3*megabyte, 3*megabyte)
 
-	// The next machine with the address starts at zero, even after an interrupted release.
+	// An interrupted release leaves its counts.
 	address := a.Address
 	must(t, r.Release("a"))
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {

@@ -24,7 +24,7 @@ const (
 
 func (r *Router) xtablesChain() string { return "BERTH-" + r.config.Instance }
 
-// xtables writes with the variant's own program, which cannot list a table with foreign content.
+// The variant's own program writes the rules, but cannot list foreign content.
 type xtables struct {
 	r       *Router
 	program string
@@ -48,8 +48,8 @@ func (x xtables) tool() (*iptables.IPTables, error) {
 	return iptables.New(iptables.Path(x.program), iptables.Timeout(xtablesLockSeconds))
 }
 
-// A rule in Docker's chain alone would not do: a stopped Docker leaves the chain behind, and a flush of FORWARD removes
-// every jump to it.
+// A rule in Docker's chain is not enough: a stopped Docker leaves it behind, and a flush of FORWARD removes every jump
+// to it.
 func (x xtables) open() error {
 	tool, err := x.tool()
 	if err != nil {
@@ -101,7 +101,7 @@ func (x xtables) chainIsFull(tool *iptables.IPTables) (bool, error) {
 	return true, nil
 }
 
-// nftTables checks nftables directly, without a process.
+// Checks read nftables directly, without a process.
 type nftTables struct {
 	nftChain
 	xtables xtables
@@ -141,8 +141,7 @@ func accepts(rule *nftables.Rule) bool {
 	})
 }
 
-// open writes native rules if the program cannot read the table: another program made it natively, under iptables'
-// names.
+// Another program may have made an unreadable table natively, under iptables' names.
 func (t nftTables) open() error {
 	tool, err := t.xtables.tool()
 	if err != nil {

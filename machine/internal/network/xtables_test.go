@@ -12,7 +12,7 @@ import (
 // Must run last, hence the file name: a namespace keeps a legacy iptables table for good. Code that turns forwarding
 // off then takes it for a foreign one.
 
-// Rule sets as their owners write them, reduced to forwarding. Our rules stand between theirs in FORWARD.
+// Rule sets of other programs, reduced to forwarding. Ours stand between theirs in FORWARD.
 const (
 	dockerRules = `*filter
 :INPUT ACCEPT [0:0]

@@ -19,9 +19,9 @@ type Config struct {
 	Socket      string `json:"socket"`
 	Certificate string `json:"certificate"` // file with a chain for *.<port_host>; "" serves without TLS
 	Key         string `json:"key"`         // file
-	// Of public URLs: https too if a proxy in front speaks TLS.
+	// https too if a proxy in front speaks TLS.
 	PublicScheme string `json:"public_scheme"`
-	// The X-Forwarded-For of these proxies in front is believed.
+	// Their X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix `json:"trusted_proxies"`
 	DrainSeconds   int            `json:"drain_seconds"`
 }

@@ -107,7 +107,6 @@ type served struct {
 	lacks   []string
 }
 
-// refused: nothing reaches the app, one answer comes, and the connection ends.
 type refused struct {
 	status string
 	reason string
@@ -129,7 +128,7 @@ func post(body string, fields ...string) string {
 	return requestOf("POST /in HTTP/1.1", fields...) + body
 }
 
-// corpus has the kinds of cases of known servers' test suites and of request smuggling lists. Each ends with a complete
+// The kinds of cases come from known servers' test suites and lists of request smuggling. Each ends with a complete
 // request for /after, which closes the connection.
 var corpus = map[string]struct {
 	bytes  string
@@ -294,8 +293,7 @@ func TestTheCorpusOfRequests(t *testing.T) {
 	}
 }
 
-// A body may turn out to be invalid after its head was forwarded: the app then has no complete request, and never a
-// second.
+// A body may turn out invalid after its head was forwarded: the app then has no complete request, and never a second.
 func expectRefused(t *testing.T, expect refused, answer, arrived string) {
 	t.Helper()
 	if strings.Contains(arrived, "/after") || strings.Contains(arrived, "smuggled") {

@@ -67,7 +67,6 @@ const (
 	reverse6 = ".ip6.arpa."
 )
 
-// Reverse lookups of blocked networks are not forwarded.
 func (s *Server) asksForBlocked(name string) bool {
 	name = "." + strings.ToLower(name)
 	if rest, ok := strings.CutSuffix(name, reverse6); ok {

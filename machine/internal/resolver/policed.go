@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// A TTL's limit under an allowlist; hostd keeps the addresses open for longer.
+	// hostd keeps the addresses open for longer than this TTL.
 	usableMax    = 30 * time.Minute
 	addressesMax = 64
-	// More records under an allowlist are dropped: the machine chooses the name, so it may control the answer.
+	// The machine chooses the name, so it may control the answer.
 	recordsMax = 256
 	aliasesMax = 16
 )
 
-// Some libraries wait for seconds after REFUSED, so the answer is NXDOMAIN. EDNS gives the reason.
+// Some libraries wait for seconds after REFUSED. EDNS gives the reason.
 func prohibited(question *dns.Msg) *dns.Msg {
 	answer := failure(question, dns.RcodeNameError)
 	if question.IsEdns0() != nil {
@@ -30,8 +30,7 @@ func prohibited(question *dns.Msg) *dns.Msg {
 	return answer
 }
 
-// letOut returns once the machine may connect to all addresses. It removes other names' addresses, and those above the
-// limit.
+// The machine may connect to all addresses first. Those of other names, or above the limit, are removed.
 func (s *Server) letOut(ctx context.Context, machine netip.Addr, question, answer *dns.Msg) *dns.Msg {
 	addresses, usable := s.keepNamed(question.Question[0].Name, answer)
 	if len(addresses) == 0 {

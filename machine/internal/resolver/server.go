@@ -1,5 +1,5 @@
-// Package resolver answers DNS questions in an unprivileged process, because it parses input of hostile guests. hostd
-// makes its sockets and starts it in the uplink's network.
+// Package resolver answers DNS questions in an unprivileged process, in the uplink's network: it parses input of
+// hostile guests.
 package resolver
 
 import (
@@ -25,7 +25,7 @@ const (
 	answerBytesMax    = 1232 // over UDP: fits without fragmentation
 )
 
-// Server asks Resolvers in this order.
+// Server asks Resolvers in order.
 type Server struct {
 	Resolvers func() []netip.AddrPort // none: every question fails at once
 	Dial      func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
@@ -35,8 +35,7 @@ type Server struct {
 	host   *hostLink // nil: every machine may ask for everything
 }
 
-// Serve answers until the context ends. The kernel delivers packets only of connected machines, each under its own
-// address.
+// Serve gets packets only of connected machines, each under its own address.
 func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
 	s.shares.open()
 	if s.host != nil {
@@ -66,12 +65,12 @@ func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener
 	return err
 }
 
-// Police lets hostd, at the connection's other end, set policies. It precedes Serve.
+// Police lets hostd set policies. It precedes Serve.
 func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) {
 	s.host = newHostLink(conn, policies)
 }
 
-// The forwarded message is new, with our own id: the machine may be hostile.
+// The machine may be hostile, so the forwarded message is new, with our own id.
 func (s *Server) answer(ctx context.Context, w dns.ResponseWriter, question *dns.Msg) {
 	network, machine := w.LocalAddr().Network(), addressOf(w.RemoteAddr())
 	if network == "tcp" {

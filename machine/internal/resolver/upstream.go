@@ -21,7 +21,7 @@ const (
 	resolvConf      = "/etc/resolv.conf"
 )
 
-// ask returns nil if no resolver answered in time, or all failed or refused.
+// nil: none answered in time, or all failed or refused.
 func (s *Server) ask(ctx context.Context, question *dns.Msg, network string) *dns.Msg {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func copyQuestion(question *dns.Msg) *dns.Msg {
 	return fresh
 }
 
-// A forger must also guess the new socket's port.
+// A forger must also guess a new socket's port.
 func (s *Server) exchange(ctx context.Context, question *dns.Msg, network string, resolver netip.AddrPort) (*dns.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolverTimeout)
 	defer cancel()
@@ -81,8 +81,8 @@ func ParseResolver(text string) (netip.AddrPort, error) {
 	return resolver, nil
 }
 
-// A laptop's file changes with every network. The directory stays open, because the confined process cannot open
-// absolute paths.
+// Each network of a laptop changes the file. The confined process cannot open absolute paths, so the directory stays
+// open.
 type hostResolvers struct {
 	dir     *os.File
 	mu      sync.Mutex

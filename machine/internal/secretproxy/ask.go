@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Field names are those of service/cell/links/secret-proxy.ts.
+// service/cell/links/secret-proxy.ts has the same field names.
 
 type question struct {
 	ID          uint64 `json:"id"`
@@ -41,7 +41,6 @@ type secret struct {
 	sum [sha256.Size]byte // of name, placeholder and value
 }
 
-// At most one position is set.
 type host struct {
 	Host      string  `json:"host"`
 	Ports     []int   `json:"ports"`
@@ -52,18 +51,17 @@ type host struct {
 }
 
 const (
-	// A rotated or revoked value is not used for longer.
+	// A rotated or revoked value is used no longer than this.
 	answerKept      = 400 * time.Millisecond
 	answerForgotten = 5 * time.Second // unused values are dropped after this time
 	answerTimeout   = 3 * time.Second
 	answerBytesMax  = 8 << 20 // fifty values of 64 KiB
-	// answersTogether is for all machines. Above it the largest answers go first, and their machines ask again.
+	// Of all machines. Above it the largest answers go first, and their machines ask again.
 	answersTogether = 24 << 20
 )
 
 var errNoAnswer = errors.New("what goes into requests is not known at the moment")
 
-// The newest connection counts.
 type answers struct {
 	mu      sync.Mutex
 	conn    net.Conn
@@ -74,7 +72,7 @@ type answers struct {
 	bytes   int
 }
 
-// The hosts outlive the values: connections that need no secret can proceed while the cell does not answer.
+// The hosts outlive the values: connections without secrets can proceed while the cell does not answer.
 type known struct {
 	asking sync.Mutex
 	answer *answer
@@ -101,7 +99,7 @@ func newAnswers() *answers {
 	return &answers{joined: make(chan struct{}), waiting: map[uint64]chan *answer{}, known: map[wire.SecretsOf]*known{}}
 }
 
-// accept takes connections only of that user or root.
+// Only that user or root may connect.
 func (a *answers) accept(listener net.Listener, uid uint32) error {
 	for {
 		conn, err := accepting.Next(listener)
@@ -205,7 +203,7 @@ func (a *answers) count(k *known) {
 	a.bytes, k.bytes = a.bytes+size-k.bytes, size
 }
 
-// Values go before hosts, and the largest entries first.
+// Values go before hosts.
 func (a *answers) bound() {
 	for a.bytes > answersTogether {
 		var largest *known
@@ -233,7 +231,7 @@ func (a *answers) remember(of wire.SecretsOf) *known {
 	return k
 }
 
-// The last answer may be of any age; false if there was none.
+// false: there was no answer.
 func (a *answers) hostsOf(of wire.SecretsOf) ([]host, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,14 +16,14 @@ const (
 	measures
 )
 
-// TestBoundsTogetherFitTheProcess multiplies these limits by their costs.
+// TestBoundsTogetherFitTheProcess multiplies these by their costs.
 var (
 	loadEach     = load{connections: 256, bound: 128, requests: 256, headBytes: 4 << 20, onward: 192}
 	loadTogether = load{connections: 2048, bound: 384, requests: 768, headBytes: 24 << 20, onward: 384}
 )
 
-// At a total limit, the machine with the most loses a connection to one with less. The largest goes, and of equal ones
-// the longest idle. So each machine gets at least an equal share.
+// At a total limit, the machine with the most loses its largest connection, or the longest idle of equal ones, to one
+// with less. So each machine gets at least an equal share.
 type budget struct {
 	together load
 
@@ -39,10 +39,10 @@ type holding struct {
 
 func newBudget() *budget { return &budget{together: loadTogether, machines: map[netip.Addr]*holding{}} }
 
-// For other purposes and for closing connections.
+// For other purposes and closing connections.
 const filesKept = 256
 
-// A connection takes one file descriptor for the machine's end, and one for the server's.
+// The machine's end and the server's take a file descriptor each.
 func (b *budget) fit(files int) {
 	left := max(files-filesKept-b.together[onward], 0)
 	b.together[connections] = min(b.together[connections], left/2)
@@ -93,7 +93,6 @@ func (b *budget) decide(f *flow, more load) (cut []*flow, ok bool) {
 	return cut, true
 }
 
-// The machine must have more than `than`.
 func (b *budget) most(m, than int) (found *flow) {
 	var first *holding
 	for _, one := range b.machines {

@@ -75,7 +75,7 @@ func (a authority) certify(name string, now time.Time) (*tls.Certificate, error)
 	return &tls.Certificate{Certificate: [][]byte{der, parent.Raw}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// X.509 limits the common name. Clients ignore it next to alternative names.
+// X.509 limits this; clients ignore it next to alternative names.
 func commonName(name string) string { return name[:min(len(name), 64)] }
 
 func (a authority) parse() (*x509.Certificate, any, error) {

@@ -55,7 +55,7 @@ func (f *flow) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
-// awaitTurn precedes the fetch of values, so that none gets old while its request waits.
+// This precedes the fetch of values, so that none gets old in the queue.
 func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
 	wait := time.NewTimer(turnTimeout)
 	defer wait.Stop()
@@ -68,7 +68,7 @@ func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
 	return nil, false
 }
 
-// HTTP/2 requests share a server connection, and each HTTP/1.1 request needs its own.
+// HTTP/2 requests share a server connection; each HTTP/1.1 request needs its own.
 func (f *flow) widen(turns int) {
 	f.widened.Do(func() {
 		for range turns - 1 {
@@ -98,7 +98,7 @@ func (f *flow) Close() error {
 	return err
 }
 
-// keep closes a connection with the flow. `release` runs on close.
+// `release` runs on close.
 func (f *flow) keep(conn net.Conn, release func()) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,7 +154,7 @@ type bufferPool struct{ pool sync.Pool }
 func (b *bufferPool) Get() []byte       { return b.pool.Get().(*[bufferBytes]byte)[:] }
 func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
-// These hide io.ReaderFrom and io.WriterTo: this process may not call splice.
+// io.ReaderFrom and io.WriterTo would splice, which this process may not.
 type onlyWriter struct{ io.Writer }
 type onlyReader struct{ io.Reader }
 
@@ -167,7 +167,7 @@ func closeWrite(conn net.Conn) {
 	}
 }
 
-// meantFor is the destination before the router's redirect.
+// The router redirected the connection.
 func meantFor(conn net.Conn) (to netip.AddrPort, err error) {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// RefusedHeader gives the reason of every answer of the proxy itself.
+// RefusedHeader has the reason of the proxy's own answer.
 const RefusedHeader = "Berth-Secrets-Refused"
 
 const (
@@ -103,7 +103,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
 		return
 	}
-	// One server may host many tenants: the value must only reach the one it is for.
+	// One server may host many tenants: the value must only reach its own.
 	authority, ok := authorityOf(r, f.name, port)
 	if !ok {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
@@ -133,7 +133,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	p.onward(f, put, r.ProtoMajor).ServeHTTP(w, r.WithContext(ctx))
 }
 
-// lookAgain precedes a request's first byte: during a wait for a connection, its value may have become invalid.
+// This precedes a request's first byte: its value may have become invalid while it waited.
 func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.Conn) {
 	if time.Since(put.decided) < answerKept {
 		return
@@ -161,7 +161,7 @@ func refuseLoad(w http.ResponseWriter) {
 	refuse(w, http.StatusTooManyRequests, refusedLoad)
 }
 
-// A WebSocket starts in HTTP/1.1, so an HTTP/1.1 connection stays HTTP/1.1.
+// A WebSocket starts in HTTP/1.1, so such a connection stays HTTP/1.1.
 func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReverseProxy {
 	f.mu.Lock()
 	if f.transport == nil {
@@ -225,7 +225,6 @@ func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, e
 	return secured, nil
 }
 
-// rewrite changes only secrets, hop-by-hop headers and headers that name a host.
 func rewrite(r *httputil.ProxyRequest) {
 	put, _ := r.In.Context().Value(putKey{}).(*putting)
 	r.Out.URL, r.Out.Host = put.target, put.authority

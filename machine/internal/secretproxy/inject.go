@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// A field's memory beyond its text.
 const fieldBytes = 128
 
 func sizeOf(header http.Header, query string) int {
@@ -20,7 +19,7 @@ func sizeOf(header http.Header, query string) int {
 	return size
 }
 
-// sizeWith is an upper bound, known before any memory is allocated.
+// An upper bound, before any memory is allocated.
 func sizeWith(header http.Header, query string, secrets []placed) int {
 	size := sizeOf(header, query) + grows(query, secrets, escapedLen)
 	for _, values := range header {
@@ -67,7 +66,7 @@ func sizeAt(one placed) int {
 	return 0
 }
 
-// Path and body stay unchanged. Only the machine's text is scanned, never an inserted value.
+// Path and body stay unchanged. An inserted value is never scanned.
 func putIn(header http.Header, query string, secrets []placed) string {
 	for _, values := range header {
 		for i, text := range values {
@@ -106,7 +105,7 @@ func inText(text string, secrets []placed, spelled func(string) string) string {
 
 func asItIs(value string) string { return value }
 
-// The pair of a Basic authorization may hold a placeholder.
+// A Basic authorization's pair may hold a placeholder.
 func inHeader(text string, secrets []placed) string {
 	if pair, ok := pairOf(text); ok {
 		if put := inText(pair, secrets, asItIs); put != pair {
@@ -137,7 +136,7 @@ func withParameter(query, name, value string) string {
 	return strings.Join(append(kept, url.QueryEscape(name)+"="+url.QueryEscape(value)), "&")
 }
 
-// The value cannot end its header or start another.
+// A value must not end its header or start another.
 func isHeaderValue(value string) bool {
 	return value != "" && strings.TrimSpace(value) == value && strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }

@@ -14,8 +14,8 @@ const LineBytesMax = 1 << 20
 
 const linkTimeout = 5 * time.Second
 
-// FromHost sets whose secrets each machine's requests get; null: none, or it is gone. The machines' open connections
-// end, because an older policy may have allowed them.
+// FromHost has whose secrets each machine gets; null: none. Open connections end, because an older policy may have
+// allowed them.
 type FromHost struct {
 	ID       uint64                         `json:"id"`
 	Machines map[netip.Addr]*wire.SecretsOf `json:"machines"`
@@ -25,7 +25,7 @@ type ToHost struct {
 	Ack uint64 `json:"ack"`
 }
 
-// When hostd ends, the last settings stay in force.
+// Without hostd, the last settings stay in force.
 func (p *Proxy) listenToHost(conn net.Conn) {
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(make([]byte, 64<<10), LineBytesMax)

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Open requests are WebSockets, streams, long downloads and uploads.
+// WebSockets, streams, long downloads and uploads last.
 const ongoingEvery = 5 * time.Second
 
 type ongoing struct {
@@ -18,7 +18,7 @@ type ongoing struct {
 	requests map[*lasting]struct{}
 }
 
-// lasting ends with a binding that it uses. A rotation ends no binding.
+// It ends with a binding, but not with a rotation.
 type lasting struct {
 	of   wire.SecretsOf
 	name string
@@ -48,7 +48,7 @@ func (o *ongoing) byMachine() map[wire.SecretsOf][]*lasting {
 	return found
 }
 
-// While the cell does not answer, no request ends: a restart of the cell must end no stream.
+// A restart of the cell must end no stream.
 func (p *Proxy) endUnbound(ctx context.Context) {
 	var asked sync.WaitGroup
 	for of, requests := range p.ongoing.byMachine() {
@@ -68,7 +68,7 @@ func (p *Proxy) endUnbound(ctx context.Context) {
 	asked.Wait()
 }
 
-// identities also distinguish a secret from a later one of the same name. A rotation keeps them.
+// A later secret of the same name differs; a rotated one does not.
 func identities(secrets []placed) (list []string) {
 	for _, one := range secrets {
 		list = append(list, one.secret.Name+"\x00"+one.secret.Placeholder)

@@ -23,7 +23,7 @@ type hello struct {
 
 var errSeen = errors.New("the hello was seen")
 
-// Without TLS, peek reads one byte.
+// Without TLS, one byte is read.
 func peek(conn net.Conn) (hello, error) {
 	var h hello
 	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {

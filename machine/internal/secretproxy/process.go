@@ -1,5 +1,5 @@
-// Package secretproxy puts secrets into machines' requests. Its own unprivileged process parses input of hostile guests
-// and servers, and no guest may ever get its memory. No secret goes into a connection that the process does not see.
+// Package secretproxy puts secrets into requests, in an unprivileged process: it parses input of hostile guests and
+// servers, and no guest may get its memory. No secret goes into a connection that it does not see.
 package secretproxy
 
 import (
@@ -24,19 +24,18 @@ import (
 // Command makes hostd's program this process.
 const Command = "put-in-secrets"
 
-// Setup is the first line that the process reads.
+// Setup is the first line on stdin.
 type Setup struct {
 	Blocked []netip.Prefix `json:"blocked"` // networks that no machine reaches
-	// AnswersUID is the cell's user.
+	// The cell's user.
 	AnswersUID uint32 `json:"answers_uid"`
-	// PEM; trusted for servers in addition to the host's.
+	// PEM, in addition to the host's.
 	ExtraRoots string `json:"extra_roots,omitempty"`
-	// TrackedMax limits server connections of all machines, including recently ended ones.
+	// Server connections of all machines, including recently ended ones.
 	TrackedMax int                           `json:"tracked_max,omitempty"`
 	Machines   map[netip.Addr]wire.SecretsOf `json:"machines"`
 }
 
-// Inherited files after stdin, stdout and stderr.
 const (
 	requestsFD = 3 + iota // listener for machines' connections
 	answersFD             // listener for the cell
@@ -44,16 +43,16 @@ const (
 	linkFD // to hostd, both ways
 )
 
-// Ready precedes serving, and is the only message on readyFD.
+// Ready is the only message on readyFD, before serving.
 const Ready = "ready"
 
 const (
-	// MemoryBytesMax is the process's limit. Go's soft limit is three quarters of it.
+	// MemoryBytesMax is the process's; Go's soft limit is three quarters.
 	MemoryBytesMax = 512 << 20
 	openFilesMax   = 1 << 16
 )
 
-// Run serves until the process is told to end. Its parent has dropped all its privileges.
+// Run needs a parent that has dropped all its privileges.
 func Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -39,8 +39,7 @@ const (
 	trackedTogether  = 8192 // default if hostd sends no value
 )
 
-// Proxy receives connections to ports of secrets' hosts. For such a host, it ends TLS with the workspace's authority.
-// It passes all others on unchanged.
+// Proxy ends TLS for secrets' hosts with the workspace's authority. Other connections pass unchanged.
 type Proxy struct {
 	roots   *x509.CertPool
 	blocked []netip.Prefix
@@ -64,7 +63,7 @@ type Proxy struct {
 	machines map[netip.Addr]wire.SecretsOf
 }
 
-// New trusts servers by these roots, and answers of that user.
+// New trusts servers by these roots, and that user's answers.
 func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machines map[netip.Addr]wire.SecretsOf) *Proxy {
 	p := &Proxy{roots: roots, blocked: blocked, uid: answersUID, answers: newAnswers(), certificates: certificates{made: map[[2]string]*tls.Certificate{}},
 		budget: newBudget(), tracked: &fairshare.Shares[netip.Addr]{Each: trackedEach, Least: trackedLeast, Together: trackedTogether},
@@ -85,7 +84,7 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 	return p
 }
 
-// One machine must not make this shared process hold more.
+// A machine must not fill this shared process.
 func flowControl() *http.HTTP2Config {
 	return &http.HTTP2Config{MaxConcurrentStreams: streamsEach, MaxReceiveBufferPerConnection: receivedEach, MaxReceiveBufferPerStream: receivedEach}
 }
@@ -109,7 +108,6 @@ func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link 
 	}
 }
 
-// A late run replaces missed ones.
 func every(ctx context.Context, interval time.Duration, work func()) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -189,7 +187,7 @@ func (p *Proxy) begin(ctx context.Context, f *flow) {
 	said, err := p.answers.of(ctx, f.of)
 	switch {
 	case err != nil:
-		// Only a host that never got a secret may proceed: others may need one.
+		// Other hosts may need a secret that is unknown now.
 		if hosts, known := p.answers.hostsOf(f.of); known && !anyCovers(hosts, name, port) {
 			p.passOn(ctx, f)
 			return
@@ -257,7 +255,7 @@ func (p *Proxy) end(ctx context.Context, f *flow, name string, a authority) {
 	}
 }
 
-// A reset tells the program at once.
+// After a reset, the program learns at once.
 func abort(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // it is closed in any case

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// The kernel's memory for connections counts as the process's, but grows without it, so it is polled.
+	// The kernel's memory for connections counts as the process's, but grows without it.
 	socketsTogether = 96 << 20
 	socketsEvery    = 100 * time.Millisecond
 )
@@ -22,7 +22,7 @@ func (p *Proxy) cutSockets() {
 	}
 }
 
-// The largest connection of the machine with the most goes, repeatedly.
+// The machine with the most loses its largest.
 func largest(flows []*flow, most int, size func(*flow) int) (found []*flow) {
 	sizes, machines, all := map[*flow]int{}, map[netip.Addr]int{}, 0
 	for _, f := range flows {

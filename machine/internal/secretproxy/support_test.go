@@ -40,7 +40,6 @@ var (
 	workspace      = wire.SecretsOf{WorkspaceID: "0192f3a0-0000-7000-8000-000000000001", Epoch: 3}
 )
 
-// The machine and the server are on loopback.
 type world struct {
 	t         *testing.T
 	proxy     *Proxy
@@ -79,7 +78,6 @@ func poolOf(authorities ...authority) *x509.CertPool {
 	return pool
 }
 
-// The secret is a bearer token of the server's host and port.
 func open(t *testing.T, handler http.Handler) *world {
 	t.Helper()
 	w := &world{t: t, workspace: newAuthority(t, "workspace"), servers: newAuthority(t, "servers")}
@@ -140,7 +138,6 @@ func (w *world) bind(hosts ...host) { w.set(func() { w.secrets[0].Hosts = hosts 
 
 func (w *world) at() host { return host{Host: boundHost, Ports: []int{int(w.to.Port())}} }
 
-// client trusts the workspace's authority and the servers', and connects through the proxy.
 func (w *world) client(protocol int) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(protocol == 1)

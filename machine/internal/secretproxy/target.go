@@ -10,13 +10,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/egress"
 )
 
-// Servers prefer the target's host to the Host field (RFC 9112, 3.2.2), so another form could send a value to another
-// tenant of the server. Only clients of a forward proxy send those.
+// Servers prefer the target's host to the Host field (RFC 9112, 3.2.2), so another form could reach another tenant of
+// the server. Only clients of a forward proxy send those.
 func isForHost(r *http.Request) bool {
 	return strings.HasPrefix(r.RequestURI, "/") || r.RequestURI == "*" && r.Method == http.MethodOptions
 }
 
-// authorityOf returns the certificate's spelling; false if any part of the request names another host.
+// false: a part of the request names another host.
 func authorityOf(r *http.Request, name string, port int) (string, bool) {
 	authority, ok := sameHost(r.Host, name, port)
 	for _, also := range r.Header["Host"] { // HTTP/2 may have it in addition to :authority
@@ -46,7 +46,7 @@ func targetAt(r *http.Request, name string, port int) *url.URL {
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 }
 
-// Front ends may route by these instead of the Host field. A workspace is a client: nothing was forwarded to it.
+// Front ends may route by these. A workspace is a client: nothing was forwarded to it.
 func dropHosts(header http.Header) {
 	for name := range header {
 		// Some servers read an underscore as a hyphen.

@@ -13,7 +13,6 @@ import (
 	"testing"
 )
 
-// reads gives target, host, authorization, and the machine's other fields.
 func reads(r *http.Request) string {
 	fields := []string{}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
@@ -29,7 +28,7 @@ const (
 	noHost  = "GET / at api.example.com as \"%s\" with []" // a request that arrives without its other fields
 )
 
-// No value may reach a server that reads another host. "" is a refusal: nothing arrives.
+// A server must read no other host in a request with the value. "" is a refusal: nothing arrives.
 func TestAValueGoesInNoRequestThatNamesAnotherHost(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- reads(r) }))
@@ -94,7 +93,6 @@ func TestAValueGoesInNoRequestThatNamesAnotherHost(t *testing.T) {
 	}
 }
 
-// In HTTP/2, target and host are separate fields.
 func TestAValueGoesInNoRequestOfHTTP2ThatNamesAnotherHost(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- reads(r) }))

@@ -1,5 +1,5 @@
-// Package supervisor starts the processes of one installation in order, restarts those that die, adopts an earlier
-// supervisor's, and ends them in reverse order. Machines are not its children and outlive it.
+// Package supervisor starts, restarts and adopts the processes of one installation, and ends them in reverse order.
+// Machines are not its children and outlive it.
 package supervisor
 
 import (
@@ -15,47 +15,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is the output of the preparing command.
+// Config comes from the preparing command.
 type Config struct {
 	Instance string  `json:"instance"`
 	RunDir   string  `json:"run_dir"`
 	LogDir   string  `json:"log_dir"`
 	Mounts   []Mount `json:"mounts"`
 	Children []Child `json:"children"`
-	// A text file for people, printed and removed when everything is ready.
+	// A text file, printed and removed when everything is ready.
 	Announcement string `json:"announcement"`
 	ShowLogs     bool   `json:"show_logs,omitempty"`
 }
 
-// Mount is a read-only bind mount: unprivileged children reach a clone below a home that they may not enter.
+// Mount is read-only. Unprivileged children may not enter a home with a clone.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 }
 
-// Child is one process. A stage's children start together, when the previous stage is ready.
+// Child starts together with its stage, when the previous stage is ready.
 type Child struct {
 	Name  string `json:"name"`
 	Stage int    `json:"stage"`
-	// The child ends before the next stage and is not restarted.
+	// The child ends before the next stage.
 	Once bool     `json:"once,omitempty"`
 	Argv []string `json:"argv"`
 	Dir  string   `json:"dir"`
 	Env  []string `json:"env"`
-	// For the first start only: a failpoint that kills its process must not hit the next one.
-	FirstEnv []string `json:"first_env,omitempty"`
-	UID      uint32   `json:"uid"`
-	GID      uint32   `json:"gid"`
-	Ready    Ready    `json:"ready"`
-	// After StopSeconds the child is killed.
-	StopSignal   string `json:"stop_signal"`
-	StopSeconds  int    `json:"stop_seconds"`
-	StartSeconds int    `json:"start_seconds"`
-	// Version changes with the input files: a running child of another version is replaced, not adopted.
+	// A failpoint that kills its process must not hit the next one.
+	FirstEnv     []string `json:"first_env,omitempty"`
+	UID          uint32   `json:"uid"`
+	GID          uint32   `json:"gid"`
+	Ready        Ready    `json:"ready"`
+	StopSignal   string   `json:"stop_signal"`
+	StopSeconds  int      `json:"stop_seconds"`
+	StartSeconds int      `json:"start_seconds"`
+	// A running child of another version, as of its input files, is replaced.
 	Version string `json:"version"`
 }
 
-// Ready checks for connections at Unix, or 200 at Path there or at TCP.
+// Ready: connections at Unix, or 200 at Path there or at TCP.
 type Ready struct {
 	Unix string `json:"unix,omitempty"`
 	TCP  string `json:"tcp,omitempty"`
@@ -94,7 +93,7 @@ func (c Config) check() error {
 
 func (c Child) stopSignal() syscall.Signal { return unix.SignalNum(c.StopSignal) }
 
-// A running child with the same fingerprint is adopted.
+// A running child with the same one is adopted.
 func (c Child) fingerprint() string {
 	c.FirstEnv = nil
 	text, err := json.Marshal(c)

@@ -13,7 +13,7 @@ const (
 	exitStatusMax = 2 * time.Second
 )
 
-// The reaper also collects foreign orphans, whose entries are never read: the oldest are dropped above a limit.
+// The reaper also collects foreign orphans, whose entries are never read.
 var exits = exitTable{statuses: map[int]unix.WaitStatus{}, changed: make(chan struct{})}
 
 type exitTable struct {
@@ -36,7 +36,7 @@ func (t *exitTable) note(pid int, status unix.WaitStatus) {
 	t.changed = make(chan struct{})
 }
 
-// take waits for the reaper, which may lag behind the pidfd. The status of an earlier supervisor's child is unknown.
+// The reaper may lag behind the pidfd. An earlier supervisor's child has no known status.
 func (t *exitTable) take(pid int) (unix.WaitStatus, bool) {
 	deadline := time.After(exitStatusMax)
 	for {

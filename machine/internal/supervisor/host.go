@@ -12,8 +12,7 @@ import (
 
 var ErrRunning = errors.New("Berth is already running on this data directory")
 
-// Lock makes this a data directory's only supervisor until the process ends, even if it is killed. The lock is not
-// inherited.
+// Lock lasts until the process ends, even if it is killed. Children do not inherit it.
 func Lock(dataDir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dataDir, "supervisor.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -34,15 +33,15 @@ func Lock(dataDir string) (*os.File, error) {
 	return file, err
 }
 
-// BecomeReaper adopts this tree's orphans, as a container's first process does.
+// BecomeReaper adopts this tree's orphans.
 func BecomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// hostd sets another score for machines. If memory runs out, other processes end first.
+// Other processes end first without memory; hostd sets another score for machines.
 const serviceScore = "-900"
 
-// Protect makes the out-of-memory killer choose this tree last. Some containers do not allow it.
+// Protect fails in some containers.
 func Protect() error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(serviceScore), 0); err != nil {
 		return fmt.Errorf("where the computer has no memory left, the service may be ended first: %w", err)
@@ -50,7 +49,7 @@ func Protect() error {
 	return nil
 }
 
-// Relevant deaths are detected through pidfds.
+// Pidfds detect the deaths that matter.
 func reap() {
 	for {
 		var status unix.WaitStatus
@@ -65,7 +64,7 @@ func reap() {
 	}
 }
 
-// Running children may use an existing correct mount, so it stays.
+// Running children may use a correct mount.
 func (m Mount) mount() error {
 	same, err := isSameDirectory(m.Source, m.Target)
 	if err != nil || same {

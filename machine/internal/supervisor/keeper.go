@@ -35,7 +35,6 @@ func newKeeper(config Config, child Child, report func(string)) *keeper {
 	return &keeper{config: config, child: child, report: report, ready: make(chan error, 1), gone: make(chan struct{})}
 }
 
-// run returns when the context and the child have ended.
 func (k *keeper) run(ctx context.Context) {
 	defer close(k.gone)
 	k.started = time.Now()
@@ -58,7 +57,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// Serving for the longest pause resets the backoff. So such a child restarts no more often than one that never serves.
+// A child that serves for a moment restarts no more often than one that never serves.
 func pauseAfter(pause, served time.Duration) time.Duration {
 	if pause == 0 || served >= backoffMax {
 		return backoffMin

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// Every child has this variable, to find one whose pid was never written down.
+// It finds a child whose pid was never written down.
 const markVariable = "BERTH_SUPERVISED"
 
 const (
@@ -26,7 +26,7 @@ const (
 	settleProbeEvery = time.Millisecond
 )
 
-// The kernel reuses pids, so a pid alone is not unique.
+// The kernel reuses pids.
 type process struct {
 	PID         int    `json:"pid"`
 	StartTime   uint64 `json:"start_time"` // clock ticks since boot
@@ -36,7 +36,7 @@ type process struct {
 	ours        bool // a child of this process: its exit status will be known
 }
 
-// In its own session, a child gets no signal to the terminal's group.
+// A signal to the terminal's group must reach only the supervisor.
 func start(config Config, child Child, env []string) (*process, error) {
 	log, err := openLog(config.LogDir, child)
 	if err != nil {
@@ -48,12 +48,12 @@ func start(config Config, child Child, env []string) (*process, error) {
 		return nil, err
 	}
 	defer null.Close()
-	// The fork returns the pidfd: a child that ends at once could be reaped before a later open.
+	// A child that ends at once could be reaped before a later open.
 	pidfd := -1
 	attributes := &syscall.ProcAttr{
 		Dir: child.Dir,
 		Env: append(slices.Clone(env), mark(config.Instance, child)),
-		// Files, not pipes: a child must not lose its output, or die of SIGPIPE, with the supervisor.
+		// With pipes, a child would lose its output, or die of SIGPIPE, with the supervisor.
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd,
 			Credential: &syscall.Credential{Uid: child.UID, Gid: child.GID, NoSetGroups: os.Getuid() != 0}},
@@ -75,7 +75,6 @@ func start(config Config, child Child, env []string) (*process, error) {
 	return started, writePIDFile(config, child, started)
 }
 
-// adopt returns nil if an earlier supervisor left no child.
 func adopt(config Config, child Child) (*process, error) {
 	found, err := find(config, child)
 	if found != nil && err == nil {
@@ -100,7 +99,7 @@ func find(config Config, child Child) (*process, error) {
 	return search(config, child)
 }
 
-// reopen returns nil if the process has ended or its pid was reused.
+// nil: the process has ended or its pid was reused.
 func reopen(text []byte) *process {
 	var noted process
 	if json.Unmarshal(text, &noted) != nil {
@@ -117,7 +116,7 @@ func reopen(text []byte) *process {
 	return found
 }
 
-// search finds a child that was not recorded. Any user can fake a mark and a command line, so the user ids must match.
+// Any user can fake a mark and a command line, so the user ids of an unrecorded child must match.
 func search(config Config, child Child) (*process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -180,7 +179,7 @@ func hasArgv(pid int, argv []string) bool {
 	return err == nil && string(cmdline) == strings.Join(argv, "\x00")+"\x00"
 }
 
-// With a pidfd, a later signal cannot reach a reused pid.
+// A later signal cannot reach a reused pid.
 func open(pid int) (*process, error) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -210,7 +209,7 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// Field 22 follows the name, which may contain spaces and brackets. A zombie counts as ended.
+// The name before field 22 may contain spaces and brackets. A zombie has ended.
 func startTimeOf(pid int) (uint64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	shownChunkMax = 1 << 20
 )
 
-// shownLogs prints the children's log lines, for a journal or a container's collector. Children write to files, so they
-// never wait for a reader or depend on one.
+// A journal or a container's collector gets the lines. Children write to files, so they never wait for a reader or
+// depend on one.
 type shownLogs struct {
 	dir   string
 	out   io.Writer
@@ -30,7 +30,7 @@ type shownLog struct {
 	rest   []byte // of an unfinished line
 }
 
-// Only later lines are shown. wait returns when the last ones were.
+// wait returns when the last lines were shown.
 func showLogs(ctx context.Context, config Config, out io.Writer) (wait func()) {
 	s := shownLogs{dir: config.LogDir, out: out, parts: map[string]*shownLog{}}
 	for _, child := range config.Children {
@@ -58,7 +58,7 @@ func (s *shownLogs) show() {
 	}
 }
 
-// A log that got shorter was truncated (boundLog), so show starts from its beginning.
+// A log that got shorter was truncated by boundLog.
 func (l *shownLog) show(path, name string, out io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {

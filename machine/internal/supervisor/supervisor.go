@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// Run returns after the context and the children have ended, or when a child cannot be started.
+// Run returns after the context and the children have ended, or a start fails.
 func Run(ctx context.Context, config Config, out io.Writer) error {
 	report := func(line string) { fmt.Fprintln(out, line) }
 	if err := rlimit.NoCoreFiles(); err != nil { // its children inherit it
@@ -98,7 +98,7 @@ func (t *tree) numbers() []int {
 }
 
 func (t *tree) startStage(ctx context.Context, number int) error {
-	// Not derived from ctx: a stage must end only after the later stages.
+	// A stage must end only after the later stages.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	current := &stage{cancel: cancel}
 	t.stages = append(t.stages, current)
@@ -162,7 +162,7 @@ func reapForever(ctx context.Context) {
 	}
 }
 
-// announce removes the file, because it may contain a key.
+// The file may contain a key.
 func announce(config Config, out io.Writer) {
 	path := config.Announcement
 	if path == "" || !filepath.IsAbs(path) {

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The variable names the configuration of a supervisor that tests can kill.
+// Tests can kill a supervisor with the named configuration.
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
 // When the named file exists, this binary executes a program from another thread than its first, which has ended.
@@ -75,7 +75,7 @@ var instances atomic.Int32
 
 func testConfig(t *testing.T, children ...Child) Config {
 	dir := t.TempDir()
-	// Unique, or a test would find the children of a parallel test.
+	// A test would find the children of a parallel test.
 	instance := fmt.Sprintf("%04x", instances.Add(1))
 	return Config{Instance: instance, RunDir: filepath.Join(dir, "run"), LogDir: filepath.Join(dir, "log"), Children: children}
 }
@@ -235,7 +235,7 @@ func killedSupervisor(t *testing.T, config Config) int {
 	}
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), asSupervisor+"="+path)
-	// The reaper of this process may collect it first, so only a pidfd shows its end.
+	// This process's reaper may collect it first.
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestAKilledSupervisorsChildIsTakenOver(t *testing.T) {
 	config := testConfig(t, shell("child", "exec sleep 1000", 1))
 	left := killedSupervisor(t, config)
 	most := coreLimit(t, left)
-	// The limit as an earlier version left it, if the test may set it.
+	// An earlier version left this limit, if the test may set it.
 	if err := unix.Prlimit(left, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}, nil); err != nil {
 		t.Logf("the limit of core files stays as it is: %v", err)
 	}

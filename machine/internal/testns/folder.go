@@ -18,15 +18,14 @@ const (
 	lockName    = "lock"
 	groupPrefix = "cgroup-"
 	cgroups     = "/sys/fs/cgroup"
-	// A younger folder may belong to a process that has not locked it yet.
+	// A younger folder's process may not have locked it yet.
 	youngest = time.Minute
 )
 
-// TakeDown may remove what a package's tests left below a folder, except cgroups and files. Processes and mounts are
-// gone by then.
+// TakeDown may remove what tests left, except cgroups and files. Processes and mounts are gone by then.
 var TakeDown func(folder string) error
 
-// folder is os.TempDir of one Run. The outer process holds its lock.
+// The outer process holds the lock.
 type folder struct {
 	path string
 	lock *os.File
@@ -41,11 +40,11 @@ func newFolder() (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Mode as /tmp: tests have processes of other users.
+	// Tests have processes of other users.
 	return &folder{path, lock}, errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), os.Chmod(path, 0o777|os.ModeSticky))
 }
 
-// A locked folder belongs to a live run; killed runs left the others.
+// A locked folder belongs to a live run.
 func sweep() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folders))
 	for _, path := range left {
@@ -84,7 +83,7 @@ func (f *folder) takeDown() error {
 	return errors.Join(failed, os.RemoveAll(f.path))
 }
 
-// NotesGroup records, in advance, that tests make the cgroups of an instance.
+// NotesGroup precedes the cgroups of an instance.
 func NotesGroup(t testing.TB, instance string) {
 	t.Helper()
 	if err := noteGroup(instance); err != nil {

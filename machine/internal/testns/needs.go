@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// In a run of all tests, skipped tests would go unnoticed, so a missing requirement is a failure.
+// Skipped tests would go unnoticed in a run of all.
 const wholeVariable = "BERTH_TEST_WHOLE"
 
-// Needs skips a test that lacks one of the variables, or root; in a whole run the test fails.
+// Needs skips a test, or fails it in a whole run.
 func Needs(t testing.TB, variables ...string) {
 	t.Helper()
 	why := Missing(variables...)
@@ -21,7 +21,7 @@ func Needs(t testing.TB, variables ...string) {
 	}
 }
 
-// Missing returns the first requirement that is absent, or "".
+// Missing returns "" if nothing is.
 func Missing(variables ...string) string {
 	for _, variable := range variables {
 		if os.Getenv(variable) == "" {

@@ -1,6 +1,6 @@
 // Package testns runs tests in their own namespaces: they mount, make links, start sandboxes and set rules for real.
-// With their first process, the kernel ends all others and the mounts. The outer process removes files and cgroups,
-// which lie or are recorded in one folder.
+// The kernel ends processes and mounts with the first process. The outer process removes files and cgroups, which lie
+// or are recorded in one folder.
 package testns
 
 import (
@@ -20,11 +20,11 @@ const (
 	netnsNames = "/run/netns"
 )
 
-// Finish is called inside after the tests. Its error fails the run.
+// Finish runs inside after the tests.
 var Finish func() error
 
-// Run is m.Run in new mount and PID namespaces, and in those of `also` (CLONE_NEW… flags). A failing check ends the run
-// before the first test. Returns the exit code.
+// Run is m.Run in new mount and PID namespaces, and in those of `also` (CLONE_NEW… flags). A failing check ends the
+// run.
 func Run(m *testing.M, also uintptr, checks ...func() error) int {
 	switch os.Getenv(inside) {
 	case asInit:
@@ -57,7 +57,6 @@ func Run(m *testing.M, also uintptr, checks ...func() error) int {
 	return code
 }
 
-// enclosed runs outside.
 func enclosed(also uintptr) (code int, err error) {
 	sweep()
 	folder, err := newFolder()
@@ -122,7 +121,7 @@ func prepare() error {
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// The names of `ip netns`: outside the namespace they would outlive a killed test.
+	// Names of `ip netns` would outlive a killed test.
 	if err := os.MkdirAll(netnsNames, 0o755); err != nil {
 		return err
 	}

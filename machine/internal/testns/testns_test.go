@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The variable's value marks the objects that a run leaves.
+// The value marks what a run leaves.
 const leaves = "BERTH_TEST_LEAVES"
 
 func TestMain(m *testing.M) { os.Exit(Run(m, 0, leaveThings)) }
@@ -77,7 +77,6 @@ func TestARunThatGoesOnKeepsWhatItHas(t *testing.T) {
 	nothingIsLeft(t, mark, dir)
 }
 
-// leaving returns when the run has left objects.
 func leaving(t *testing.T) (outside *exec.Cmd, mark, dir string) {
 	t.Helper()
 	mark, dir = fmt.Sprintf("1%08d", rand.IntN(1e8)), t.TempDir()

@@ -16,7 +16,7 @@ import (
 
 type Owner struct{ UID, GID int }
 
-// Apply changes files below root. After an error the tree is half changed.
+// Apply may fail with a half changed tree.
 func Apply(root *os.File, owner Owner, from *bufio.Reader) error {
 	a := &applying{root: root, owner: owner}
 	defer a.closeParent()
@@ -39,7 +39,7 @@ type applying struct {
 	owner      Owner
 	parentPath string
 	parent     *os.File
-	// New entries change directories' times, so those are set at the end.
+	// New entries change their directories' times.
 	directories []wire.TreeEntry
 }
 
@@ -81,7 +81,7 @@ func isPath(path string) bool {
 	return len(path) < unix.PathMax
 }
 
-// Entries of one directory are adjacent, so it stays open.
+// Entries of one directory are adjacent.
 func (a *applying) openParent(dir string) (*os.File, error) {
 	if a.parent != nil && a.parentPath == dir {
 		return a.parent, nil
@@ -192,7 +192,6 @@ func setTimes(parent *os.File, name string, modifiedMS int64) error {
 	return unix.UtimesNanoAt(int(parent.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// A missing name is no error.
 func removeAt(parent *os.File, name string) error {
 	err := unix.Unlinkat(int(parent.Fd()), name, 0)
 	if err == nil || err == unix.ENOENT {

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Changed is the source of changes. No process writes there any more.
+// Changed has no writing process any more.
 type Changed struct {
 	Upper *os.File // upper directory of the guest's root overlay
-	// The root as the guest saw it, read-only. A moved directory lies partly in the lower layers.
+	// A moved directory lies partly in the lower layers.
 	Merged     func() (*os.File, error)
 	BytesMax   int64
 	EntriesMax int64
@@ -28,18 +28,18 @@ type Changed struct {
 
 var home = []string{"home", "user"}
 
-// The root's mode if the guest removed that directory.
+// The guest removed the root.
 const ofGuests = 0o755
 
 // A guest chooses the size and depth of directories.
 const namesAtOnce = 64
 
-// refusedError goes into the stream: no tree can represent the guest's files.
+// No tree can represent the guest's files.
 type refusedError struct{ why, path string }
 
 func (e *refusedError) Error() string { return e.why }
 
-// WriteChanges writes the changes below /home/user. Its cost depends on the changes, not on the tree.
+// WriteChanges costs by changes, not by the tree.
 func WriteChanges(to io.Writer, changed Changed) error {
 	out := bufio.NewWriterSize(to, StreamBytes)
 	w := &walking{Changed: changed, out: out}
@@ -62,7 +62,7 @@ type walking struct {
 	merged  bool // inside a moved directory: everything is written, as the guest saw it
 }
 
-// The guest may have moved or removed a directory above the tree's root.
+// A directory above may be moved or removed.
 func (w *walking) fromTop() error {
 	at, opaque := w.Upper, false
 	for _, name := range home {
@@ -87,7 +87,6 @@ func (w *walking) fromTop() error {
 	return w.directory(at, "", opaque)
 }
 
-// The root was moved away and back, or replaced.
 func (w *walking) wholeRoot() error {
 	merged, err := w.Merged()
 	if err != nil {
@@ -257,7 +256,7 @@ const (
 	moved     // continues a directory with another name
 )
 
-// ENOTDIR may be a whiteout.
+// A whiteout is ENOTDIR.
 func openUpper(parent *os.File, name string) (*os.File, int, error) {
 	dir, err := openDir(parent, name)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A path and a target of a page each, with up to six JSON characters per byte.
+// A path and a target have a page each, and up to six JSON characters per byte.
 const lineBytesMax = 64 << 10
 
-// StreamBytes is the buffer size for streams of entries.
+// StreamBytes buffers a stream of entries.
 const StreamBytes = 256 << 10
 
 func ReadLine(from *bufio.Reader, into any) error {

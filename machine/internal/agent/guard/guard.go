@@ -38,7 +38,8 @@ const (
 	settledChange   = 1 // thousandths of the configured memory
 )
 
-// Memory is released in steps, on a busy host much later than the next poll: the next kill waits for growth.
+// Memory is released in steps, on a busy host much later than the next poll: the next kill waits for growth, in
+// thousandths.
 const (
 	killAgainGrowth = 20
 	endAllGrowth    = 30

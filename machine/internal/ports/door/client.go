@@ -2,7 +2,7 @@ package door
 
 import "net/netip"
 
-// ClientGroup counts as one client: an IPv6 network gives each computer 2^64 addresses.
+// ClientGroup is one client: an IPv6 network gives each computer 2^64 addresses.
 func ClientGroup(address netip.Addr) netip.Addr {
 	if address.Is4() || !address.IsValid() {
 		return address

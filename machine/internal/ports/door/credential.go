@@ -18,22 +18,21 @@ const (
 	Link     Kind = "link"
 )
 
-// Credential may be invalid: the cell decides.
+// Credential may be invalid.
 type Credential struct {
 	Kind  Kind   `json:"kind"`
 	Value string `json:"value"`
 }
 
-// Shown holds a request's credentials, and the target for the app.
 type Shown struct {
 	Credentials []Credential // to be tried in this order
 	Target      string
 }
 
 const (
-	// Browsers accept a CookieName only from this exact host, and only over TLS.
+	// Browsers accept this only from this exact host, over TLS.
 	CookieName = "__Host-berth-port"
-	// PlainCookieName is for a service without TLS, where browsers refuse the other cookie.
+	// Without TLS, browsers refuse the other cookie.
 	PlainCookieName = "berth-port"
 
 	tokenPrefix    = "sfp_"
@@ -47,7 +46,7 @@ const (
 	cookiesTried   = 32 // without TLS, another workspace may set more cookies of this name; a valid one among these is found
 )
 
-// Show tries a path of the platform first, then a header, then cookies.
+// Show tries a platform path, then a header, then cookies.
 func Show(request *httpwire.Request, cookieName string) (Shown, *Refusal) {
 	if isReserved(request.Target) {
 		return showByPath(request.Target)
@@ -105,7 +104,7 @@ func showCallback(rest string) (Shown, *Refusal) {
 	return Shown{[]Credential{{Callback, secret}}, target}, nil
 }
 
-// The dedicated header comes first. An Authorization header with another content is the app's.
+// An Authorization header with another content is the app's.
 func showToken(fields httpwire.Fields) (string, bool) {
 	if token, count := fields.Only(httpwire.ServiceToken); count > 0 {
 		return token, true
@@ -126,7 +125,7 @@ func bearerOfOurs(value string) (string, bool) {
 	return token, strings.EqualFold(scheme, "bearer") && strings.HasPrefix(token, tokenPrefix)
 }
 
-// Values of another shape are refused without a question to the cell.
+// Other shapes are refused without the cell.
 func isSecret(text, prefix string) bool {
 	if !strings.HasPrefix(text, prefix) || len(text) != len(prefix)+secretLength {
 		return false
@@ -158,7 +157,7 @@ func cookieValues(fields httpwire.Fields, name string) (values []string) {
 	return values
 }
 
-// withoutCookie keeps every other byte.
+// Every other byte stays.
 func withoutCookie(value string) string {
 	if !strings.Contains(value, PlainCookieName) { // the end of both names
 		return value
@@ -179,8 +178,7 @@ func setsOurCookie(value string) bool {
 	return name == CookieName || name == PlainCookieName
 }
 
-// SetCookie answers a valid signed link. The cookie is for this host only; browsers send it from other sites only when
-// a person follows a link.
+// SetCookie is for this host only; browsers send it from other sites only when a person follows a link.
 func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	rest := "=" + value + "; Path=/; Max-Age=" + strconv.Itoa(maxAgeSeconds) + "; HttpOnly; SameSite=Lax"
 	if public.Scheme == "https" {
@@ -189,7 +187,7 @@ func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	return PlainCookieName + rest
 }
 
-// SafePath returns a path on this host, even if the cell sends another URL.
+// SafePath stays on this host, whatever the cell sends.
 func SafePath(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.HasPrefix(path, "/\\") {
 		return "/"

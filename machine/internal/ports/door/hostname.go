@@ -17,7 +17,7 @@ type Place struct {
 const (
 	hostIDLength = 26
 	portMax      = 65_535
-	// 128 bits leave two bits of the last letter unused, which are zero.
+	// 128 bits leave two bits of the last letter zero.
 	hostIDLast = "aeimquy4"
 )
 
@@ -26,8 +26,7 @@ type Names struct{ suffix string }
 // NewNames takes the domain without a port.
 func NewNames(portHost string) Names { return Names{"." + portHost} }
 
-// Place accepts only one spelling of a Host: names that browsers treat as different origins must not reach the same
-// workspace.
+// Place accepts only one spelling: names that browsers treat as different origins must not reach the same workspace.
 func (n Names) Place(host string) (Place, bool) {
 	name, port, hasPort := strings.Cut(host, ":")
 	if hasPort && !isDecimal(port, portMax) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Refusal is the platform's answer in place of the app's. Its reason is one of a closed set.
+// Refusal replaces the app's answer. Its reason is one of a closed set.
 type Refusal struct {
 	Status            int    `json:"status"`
 	Reason            string `json:"reason"`
@@ -24,7 +24,7 @@ const (
 	reasonOriginRefused     = "origin_refused"
 )
 
-// refusals are decided without the cell.
+// The cell is not asked for these.
 var refusals = map[string]Refusal{
 	reasonHostUnknown:       {404, reasonHostUnknown, "No port of a workspace has this name.", 0},
 	reasonCredentialMissing: {401, reasonCredentialMissing, "This port is private: a port token, a signed link or a callback URL is needed.", 0},

@@ -1,4 +1,4 @@
-// Package fakecell is a fake of the cell's side of the protocol with portd.
+// Package fakecell fakes the cell's side of the protocol with portd.
 package fakecell
 
 import (
@@ -25,7 +25,6 @@ type Ask struct {
 
 type Frame map[string]json.RawMessage
 
-// Answers have no id of the question.
 type Grant struct {
 	Lease       uint64 `json:"lease"`
 	Address     string `json:"address"`
@@ -47,7 +46,7 @@ type Redirect struct {
 	MaxAgeSeconds int    `json:"max_age_seconds"`
 }
 
-// Cell runs decide in a goroutine for each question. It returns a Grant, Refuse or Redirect, or nil for no answer.
+// Cell runs decide for each question. It returns a Grant, Refuse or Redirect, or nil for no answer.
 type Cell struct {
 	Socket string
 	Frames chan Frame // of every kind, in order of arrival
@@ -104,14 +103,14 @@ func (c *Cell) Stop() {
 	}
 }
 
-// OnBusy sets the answer for a lease that is used again: {"ready":…} or {"cut":…}.
+// OnBusy answers for a lease that is used again: {"ready":…} or {"cut":…}.
 func (c *Cell) OnBusy(ready func(lease uint64) any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ready = ready
 }
 
-// OnLook sets a lease's listeners, nil if the machine cannot say. Without it, looks get no answer.
+// OnLook returns a lease's listeners, nil if the machine cannot say.
 func (c *Cell) OnLook(look func(lease uint64) []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

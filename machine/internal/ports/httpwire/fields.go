@@ -1,5 +1,5 @@
-// Package httpwire reads and writes HTTP/1.1 between two hostile sides. It refuses ambiguous input, and always writes
-// the framing again. Unlike net/http, it keeps order, case and repetition of fields.
+// Package httpwire reads and writes HTTP/1.1 between two hostile sides. It refuses ambiguous input, and writes framing
+// again. Unlike net/http, it keeps order, case and repetition of fields.
 package httpwire
 
 import (
@@ -31,7 +31,7 @@ func (f Fields) Only(known Known) (value string, count int) {
 	return value, count
 }
 
-// HasToken reads lists that span several fields.
+// HasToken reads lists over several fields.
 func (f Fields) HasToken(known Known, token string) bool {
 	for i := range f {
 		if f[i].Known == known && !f[i].Twisted && hasToken(f[i].Value, token) {

@@ -34,7 +34,7 @@ const (
 
 const methodMax = 32
 
-// ReadRequest returns io.EOF between two requests, and a *Problem to be answered; other errors are the connection's.
+// ReadRequest returns io.EOF between two requests, and a *Problem to be answered.
 func ReadRequest(r *bufio.Reader) (*Request, error) {
 	lines, err := readHead(r, RequestHeadMax, false)
 	if err == nil && lines == "" { // an empty line may precede a request: RFC 9112, 2.2
@@ -83,7 +83,7 @@ func (q *Request) checkLine() error {
 	return nil
 }
 
-// Check: a request of another version must be valid in HTTP/1.1.
+// Check: HTTP/1.1 must allow a request of another version.
 func (q *Request) Check() error {
 	if len(q.Fields) > FieldsMax {
 		return requestProblem(errTooLarge)
@@ -161,8 +161,7 @@ func requestFraming(fields Fields, minor int) (Framing, error) {
 	return Framing{FixedBody, bytes}, nil
 }
 
-// An Upgrade that Connection does not name is ignored. HTTP/2 in cleartext would be a tunnel in which later requests
-// pass unchecked.
+// HTTP/2 in cleartext would be a tunnel in which later requests pass unchecked.
 func (q *Request) understandUpgrade() error {
 	protocols, count := q.Fields.Only(Upgrade)
 	if _, settings := q.Fields.Only(HTTP2Settings); settings > 0 {

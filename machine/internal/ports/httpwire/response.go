@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Response is a head, also of an interim response.
+// Response may be interim.
 type Response struct {
 	Status  int
 	Phrase  string
@@ -21,7 +21,7 @@ type Response struct {
 
 var ErrBadAnswer = errors.New("what the app answered is not HTTP/1.1")
 
-// ReadResponse accepts lines without a carriage return, which some apps send: their meaning is clear.
+// ReadResponse accepts lines without a carriage return: some apps send them, and their meaning is clear.
 func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	lines, err := readHead(r, ResponseHeadMax, true)
 	if err != nil {
@@ -38,7 +38,7 @@ func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	return response, response.understand(method)
 }
 
-// An app may send many interim heads for one request.
+// One request may have many interim heads.
 const interimHeadMax = 8 << 10
 
 func (p *Response) isInterim() bool {

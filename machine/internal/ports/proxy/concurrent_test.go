@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// Leases are cut and machines move meanwhile, and no visitor may wait forever.
 func TestVisitorsNeverGetAnothersAnswer(t *testing.T) {
 	app := handlerApp(t, func(rw http.ResponseWriter, r *http.Request) {
 		if rand.IntN(8) == 0 {

@@ -60,7 +60,7 @@ func (c *connection) serve() {
 	}
 }
 
-// handshake also returns false after it served HTTP/2 to the end.
+// HTTP/2 is served here to its end.
 func (c *connection) handshake() (*tls.Conn, bool) {
 	secured := tls.Server(&owned{Conn: c.raw, of: c, done: make(chan struct{})}, c.server.tls)
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.options.Times.Head)
@@ -81,7 +81,6 @@ func (c *connection) handshake() (*tls.Conn, bool) {
 	return secured, true
 }
 
-// next reports whether another request may follow.
 func (c *connection) next() bool {
 	c.conn.readWithin(0)
 	if !c.awaitRequest() {
@@ -141,7 +140,7 @@ func (c *connection) rest() {
 	}
 }
 
-// The connection must end: the start of the next request is unknown.
+// The start of the next request is unknown, so the connection must end.
 func (c *connection) refuseHead(err error) {
 	var problem *httpwire.Problem
 	refusal := door.Refuse("request_timeout")
@@ -156,7 +155,7 @@ func (c *connection) refuseHead(err error) {
 	c.linger()
 }
 
-// Closing with unread bytes resets the connection and loses the last answer.
+// A close with unread bytes resets the connection and loses the last answer.
 func (c *connection) linger() {
 	half, ok := c.conn.Conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -166,7 +165,6 @@ func (c *connection) linger() {
 	_, _ = io.CopyN(io.Discard, c.reader, lingerBytes)
 }
 
-// A trusted proxy may report the visitor's address.
 func (c *connection) public(request *httpwire.Request) door.Public {
 	public := door.Public{Scheme: c.server.options.Scheme, Client: c.address}
 	if c.trusted {

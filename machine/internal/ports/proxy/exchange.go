@@ -83,7 +83,6 @@ func (e *exchange) leavePlace() {
 	e.counts = uncounted
 }
 
-// run returns a refusal that is still to be written.
 func (e *exchange) run(ctx context.Context) *door.Refusal {
 	e.bodyHere.Store(e.request.Framing.Kind == httpwire.NoBody)
 	shown, refusal := door.Show(e.request, cookieName(e.public))
@@ -103,7 +102,7 @@ func (e *exchange) run(ctx context.Context) *door.Refusal {
 	return e.attempts(ctx, shown)
 }
 
-// A retry is possible only if the app received nothing.
+// The app must have received nothing.
 func (e *exchange) attempts(ctx context.Context, shown door.Shown) *door.Refusal {
 	ctx, cancel := context.WithTimeout(ctx, e.server.options.Times.Start)
 	defer cancel()
@@ -159,7 +158,7 @@ func (e *exchange) question(credential door.Credential) question.Question {
 	}
 }
 
-// Cut ends the exchange: its lease was cut, the service ends, or fair gives its capacity to another key.
+// Cut follows a cut lease, the service's end, or a loss in fair.
 func (e *exchange) Cut(refusal *door.Refusal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -196,7 +195,7 @@ func (e *exchange) finish() {
 	e.finishWatching()
 }
 
-// watch needs the complete request.
+// The request must be complete.
 func (e *exchange) watch() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -205,7 +204,7 @@ func (e *exchange) watch() {
 	}
 }
 
-// hold registers the connection that a cut closes, unless the exchange was cut already.
+// A cut closes the connection that is held.
 func (e *exchange) hold(u *upstream) *door.Refusal {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,7 +216,7 @@ func (e *exchange) hold(u *upstream) *door.Refusal {
 	return nil
 }
 
-// release returns false if a cut has closed the connection.
+// false: a cut has closed it.
 func (e *exchange) release() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

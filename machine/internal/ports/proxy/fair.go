@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// fair limits concurrent exchanges. At the total limit, the key with the most loses one to a key with fewer.
+// At the total limit, the key with the most loses an exchange to one with fewer.
 type fair[K comparable] struct {
 	mu   sync.Mutex
 	of   map[K]map[*exchange]struct{}
 	many int
 }
 
-// Most keys return soon, so some empty maps are kept.
+// Most keys return soon.
 const emptyKept = 256
 
 func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
@@ -35,7 +35,6 @@ func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
 	return true
 }
 
-// The loser must have at least two more than `have`.
 func (f *fair[K]) makeRoom(have int) bool {
 	var most K
 	for key, those := range f.of {

@@ -88,7 +88,6 @@ func TestAConnectionWithoutARequestEndsSoon(t *testing.T) {
 	w.connected(1)
 }
 
-// filled lets wrong credentials wait forever.
 func filled(w *world) func(fakecell.Ask) any {
 	return func(asked fakecell.Ask) any {
 		if asked.Credential.Value == wrong {
@@ -162,7 +161,7 @@ func TestRequestsWithoutAGoodCredentialTakeNoPlaceOfTheWorkspaceThatTheyName(t *
 	}
 }
 
-// While a machine is woken, the cell first confirms the credential, so waiting visitors count for their workspace.
+// The cell first confirms a credential for a sleeping machine, so its visitors count for the workspace.
 func TestThoseWhoWaitForAWorkspaceCountForIt(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	w.cell = fakecell.Start(t, func(asked fakecell.Ask) any {

@@ -39,7 +39,7 @@ func (e *exchange) forward(ctx context.Context) *door.Refusal {
 	}
 }
 
-// A pooled connection is only for a request that may be repeated.
+// A pooled connection needs a request that may be repeated.
 func (e *exchange) connect(ctx context.Context, mayReuse bool) *door.Refusal {
 	var u *upstream
 	if mayReuse && e.request.Framing.Kind == httpwire.NoBody && e.request.Upgrade == "" && isSafe(e.request.Method) {
@@ -153,7 +153,6 @@ func (e *exchange) answer(response *httpwire.Response) *door.Refusal {
 	return nil
 }
 
-// Nothing of the answer may have been sent.
 func (e *exchange) noAnswer() *door.Refusal {
 	e.upstream.Close()
 	e.settle()
@@ -170,7 +169,7 @@ func (e *exchange) leave(keep bool) {
 	u.Close()
 }
 
-// settling waits briefly for the rest of a short body before any byte of the answer is sent.
+// No byte of the answer is sent before.
 type settling struct {
 	*httpwire.Body
 	u     *upstream

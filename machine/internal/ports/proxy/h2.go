@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// The standard library serves HTTP/2, in which lengths and ends are unambiguous.
+// In HTTP/2, lengths and ends are unambiguous, so the standard library serves it.
 type h2Side struct {
 	server *Server
 	http   *http.Server
@@ -73,7 +73,6 @@ func (h *h2Side) serve(conn *tls.Conn) {
 	}
 }
 
-// Accept, Close and Addr make it the library's listener.
 func (h *h2Side) Accept() (net.Conn, error) {
 	select {
 	case conn := <-h.queue:

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// A full lobby closes an idle connection for a new one: idle connections need no credential, so they must not keep
-// visitors out.
+// Idle connections need no credential, so a full lobby closes one for a newcomer.
 type lobby struct {
 	mu      sync.Mutex
 	all     map[*connection]struct{}
@@ -20,7 +19,7 @@ type client struct {
 	resting list.List
 }
 
-// The lobby's lock guards seat.
+// The lobby's lock guards it.
 type seat struct {
 	group       netip.Addr
 	requests    int
@@ -51,7 +50,8 @@ func (l *lobby) enter(c *connection, each, all int) bool {
 	return true
 }
 
-// The longest idle of the client with the most connections goes, or of all if no client has more than the newcomer.
+// The client with the most connections loses its longest idle, or the longest idle of all goes if no client has more
+// than the newcomer.
 func (l *lobby) makeRoom(have int) bool {
 	var most *client
 	for _, each := range l.clients {
@@ -72,7 +72,6 @@ func (l *lobby) makeRoom(have int) bool {
 	return true
 }
 
-// The process has no file descriptors left.
 func (l *lobby) spare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -46,7 +46,7 @@ var DefaultTimes = Times{
 	Linger:    time.Second,
 }
 
-// Bounds are concurrency limits. Lobby and fair share the totals between clients and workspaces.
+// Bounds limit concurrency. Lobby and fair share the totals.
 type Bounds struct {
 	Connections          int // of all visitors
 	ConnectionsOfAClient int // of one address, or of one IPv6 network
@@ -56,7 +56,7 @@ type Bounds struct {
 	RequestsOfAClient    int
 }
 
-// DefaultBounds are the service's. A test computes the memory and files that they allow.
+// DefaultBounds have a test of the memory and files that they allow.
 var DefaultBounds = Bounds{
 	Connections: 8_192, ConnectionsOfAClient: 512,
 	Requests: 4_096, RequestsOfAWorkspace: 1_024,
@@ -80,7 +80,7 @@ func (b Bounds) Files() int {
 	return b.Connections + b.Requests + b.RequestsUnproven + pooledInAll + spareFiles
 }
 
-// Within fits the limits to the files that this process may open.
+// Within fits the files that this process may open.
 func (b Bounds) Within(files uint64) Bounds {
 	for uint64(b.Files()) > files && b.RequestsUnproven > 64 {
 		b.Connections, b.Requests, b.RequestsUnproven = b.Connections/2, b.Requests/2, b.RequestsUnproven/2
@@ -88,5 +88,5 @@ func (b Bounds) Within(files uint64) Bounds {
 	return b
 }
 
-// MemoryMax is the soft limit of the garbage collector.
+// MemoryMax is the garbage collector's soft limit.
 const MemoryMax = 1_280 << 20

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience extends a deadline while data flows, but not for each piece, which would cost more than the piece.
+// A new deadline for each piece would cost more than the piece.
 type patience struct {
 	set  func(time.Time) error
 	wait time.Duration // 0 is forever
@@ -24,7 +24,6 @@ func (p *patience) renew() {
 	}
 }
 
-// No read or write on a patient blocks forever.
 type patient struct {
 	net.Conn
 	reading, writing patience
@@ -60,7 +59,7 @@ func (p *patient) readWithin(wait time.Duration) {
 	p.reading.wait, p.reading.at = wait, time.Time{}
 }
 
-// hurry ends a concurrent read and those to come, until calm.
+// Concurrent and later reads end, until calm.
 func (p *patient) hurry() {
 	p.hurried.Store(true)
 	_ = p.SetReadDeadline(time.Unix(1, 0))

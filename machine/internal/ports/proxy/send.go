@@ -93,7 +93,7 @@ func (e *exchange) settle() {
 	e.visitor.calm()
 }
 
-// An app may answer before it has read the whole body.
+// An app may answer before it has read everything.
 func (e *exchange) awaitBody() bool {
 	if e.sending == nil {
 		return true

@@ -40,7 +40,7 @@ func NewServer(options Options) *Server {
 	return s
 }
 
-// Serve accepts until the context ends, waits up to drain for open requests, and cuts the rest.
+// Serve accepts until the context ends, waits up to drain, and cuts the rest.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Duration) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
@@ -78,7 +78,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// Above the limit, a connection closes at once: writing a refusal would need yet another one.
+// A refusal would need yet another connection, so this one closes at once.
 func (s *Server) welcome(conn net.Conn) {
 	address := addressOf(conn)
 	trusted := s.trusts(address)

@@ -35,7 +35,7 @@ func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
 	return nil
 }
 
-// The other direction may continue for a while.
+// The other direction may go on for a while.
 func (e *exchange) oneWay(from source, to sink, receiver, sender *patient) {
 	_, writeErr := pump(from, to)
 	if writeErr != nil || to.flush() != nil {
@@ -60,7 +60,7 @@ func (r raw) Await() error {
 	return err
 }
 
-// Another reader may use the visitor's connection then.
+// Another reader then uses the connection.
 func (e *exchange) finishWatching() {
 	e.mu.Lock()
 	unwatch := e.unwatch

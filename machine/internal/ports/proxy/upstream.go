@@ -35,7 +35,7 @@ type upstream struct {
 	idleAt time.Time
 }
 
-// Pool keeps idle connections, each of one machine in one epoch, so no later machine with the address gets them.
+// Pool keys have one machine in one epoch, so no later machine with the address gets its connections.
 type Pool struct {
 	mu    sync.Mutex
 	idle  map[question.Target][]*upstream
@@ -141,7 +141,6 @@ func (u *upstream) acknowledge() {
 	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
 }
 
-// dial retries until the port accepts, or the app turns out to listen on unreachable addresses only.
 func dial(ctx context.Context, use *question.Use, write time.Duration) (*upstream, *door.Refusal) {
 	dialer := net.Dialer{Timeout: dialMax}
 	target := use.Target

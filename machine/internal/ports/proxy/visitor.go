@@ -15,23 +15,21 @@ type visitor interface {
 	sink
 	body() source
 	interim(status int, phrase string, fields httpwire.Fields) error
-	// begin buffers the head. close: no request follows on this connection.
+	// close: no request follows on this connection.
 	begin(head answerHead)
-	// finish flushes everything.
 	finish(trailers httpwire.Fields) error
-	// started: some bytes of the answer were sent.
+	// Some bytes of the answer were sent.
 	started() bool
 	// forget drops unsent bytes.
 	forget()
-	// kill resets, so that a truncated body does not look complete.
+	// A truncated body must not look complete.
 	kill()
-	// watch calls gone when the visitor disconnects, until stop has returned.
+	// gone may be called until stop has returned.
 	watch(gone func()) (stop func())
 	patience(each time.Duration)
-	// hurry ends reads of the request's body, until calm.
 	hurry()
 	calm()
-	// nil: no raw connection can be handed over.
+	// nil: this is impossible.
 	splice() (*patient, *bufio.Reader)
 }
 
@@ -45,7 +43,7 @@ type answerHead struct {
 	close   bool
 }
 
-// The visitor's presence is checked from this age of a request on.
+// From this age on, the visitor's presence is checked.
 const watchAfter = time.Second
 
 type plain struct {

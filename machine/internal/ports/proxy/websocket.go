@@ -13,7 +13,7 @@ var goingAway = []byte{0x88, 0x02, 0x03, 0xe9}
 
 const frameHeadMax = 14
 
-// A close frame can be inserted between two frames.
+// A close frame fits only between two frames.
 type frames struct {
 	sink
 	left    uint64 // of the payload

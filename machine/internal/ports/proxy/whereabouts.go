@@ -33,8 +33,8 @@ type finding struct {
 
 func newWhereabouts(use *question.Use) *whereabouts { return &whereabouts{use: use} }
 
-// refused returns why no retry can succeed. It does not block: an answer counts at the next refused connection, which
-// proves that the port was unreachable after the look.
+// An answer counts at the next refused connection, which proves that the port was unreachable after the look. So this
+// does not block.
 func (w *whereabouts) refused(ctx context.Context) *door.Refusal {
 	if w.pending != nil {
 		select {
@@ -77,7 +77,7 @@ func (w *whereabouts) judge(found finding) *door.Refusal {
 	return listensElsewhere(found.addresses, w.use.Target.Port)
 }
 
-// An IPv6 wildcard counts as elsewhere: IPv4 connections were refused, so it accepts only IPv6.
+// IPv4 connections were refused, so an IPv6 wildcard accepts only IPv6.
 func isElsewhere(addresses []netip.Addr, machine string) bool {
 	for _, address := range addresses {
 		if address == netip.IPv4Unspecified() || address.String() == machine {

@@ -99,7 +99,7 @@ func (w *world) serve(address string, changes ...change) {
 	})
 }
 
-// decide grants one credential of each kind, for port 3000 of hostID.
+// One credential of each kind is right, for port 3000 of hostID.
 func (w *world) decide(ask fakecell.Ask) any {
 	if ask.Credential.Value == link && ask.HostID == hostID {
 		return fakecell.Redirect{Path: "/welcome?x=1", Cookie: cookie, MaxAgeSeconds: 600}
@@ -256,7 +256,6 @@ func (a *rawApp) connections() int {
 	return a.many
 }
 
-// answering reads heads without bodies, and always answers the same bytes.
 func answering(t testing.TB, answer string) *rawApp {
 	return newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 		for readHeadOf(reader) == nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// Visitor is a request that needs a lease.
+// Visitor needs a lease. A limit may refuse it twice.
 type Visitor interface {
-	// Unproven precedes the wait for the cell's check. Limits may refuse here.
+	// Unproven precedes the cell's check.
 	Unproven() *door.Refusal
-	// Proven counts an accepted request for its workspace. Limits may refuse here.
+	// Proven follows an accepted credential: the request counts for its workspace.
 	Proven() *door.Refusal
-	// Cut is called at most once, if the lease ends before End has returned.
+	// Cut comes at most once, if the lease ends before End has returned.
 	Cut(*door.Refusal)
 }
 
@@ -56,7 +56,7 @@ func (l *Link) Acquire(ctx context.Context, question Question, visitor Visitor) 
 	}
 }
 
-// Likely puts credentials first that the cell has accepted before.
+// Likely puts accepted credentials first.
 func (l *Link) Likely(place door.Place, shown []door.Credential) []door.Credential {
 	if len(shown) < 2 {
 		return shown
@@ -133,7 +133,7 @@ func (l *Link) newLease(key leaseKey, question Question, now time.Time) (*Lease,
 	return lease, nil
 }
 
-// makeRoom takes from the workspace with the most, several at once, because the search is slow.
+// The search is slow, so several go at once, of the workspace with the most.
 func (l *Link) makeRoom(now time.Time) {
 	of, most := map[string]int{}, ""
 	for _, lease := range l.leases {

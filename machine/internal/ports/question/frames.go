@@ -1,5 +1,5 @@
-// Package question is portd's side of the protocol with the cell: it asks for permissions, keeps leases while they are
-// used, and cuts what the cell revokes.
+// Package question is portd's side of the protocol with the cell. It keeps leases while they are used, and cuts what
+// the cell revokes.
 package question
 
 import (
@@ -94,7 +94,7 @@ type grantFrame struct {
 	ExpiresInMs *int64 `json:"expires_in_ms"`
 }
 
-// The credential is accepted, but its workspace is not running yet.
+// The workspace is not running yet.
 type knownFrame struct {
 	ID uint64 `json:"id"`
 }
@@ -117,18 +117,17 @@ type refuseFrame struct {
 	door.Refusal
 }
 
-// cutFrame may also answer busy, with any refusal.
+// A refused busy is cut, too.
 type cutFrame struct {
 	Lease uint64 `json:"lease"`
 	door.Refusal
 }
 
-// portd answers when all streams that the cell has cut have ended.
+// portd answers when all cut streams have ended.
 type settleFrame struct {
 	ID uint64 `json:"id"`
 }
 
-// lookFrame asks on which addresses the lease's port is open.
 type lookFrame struct {
 	ID    uint64 `json:"id"`
 	Lease uint64 `json:"lease"`

@@ -24,16 +24,16 @@ const (
 type Options struct {
 	Socket   string
 	PortHost string
-	// The workspace's machine was replaced or ended: its connections must not be used again.
+	// The machine was replaced or ended: its connections must not be used again.
 	Gone func(workspaceID string)
-	// Unconfirmed limits how long streams continue without the cell.
+	// Streams continue without the cell for this long.
 	Unconfirmed time.Duration
 	Log         *slog.Logger
 }
 
 const UnconfirmedMax = 30 * time.Second
 
-// Link is the single connection to the cell, reopened when it ends.
+// Link is the only connection to the cell.
 type Link struct {
 	options Options
 
@@ -159,7 +159,7 @@ func (s *session) close() {
 	})
 }
 
-// send never blocks. A full queue means a stuck cell, so the connection is replaced.
+// A full queue means a stuck cell, so the connection is replaced.
 func (l *Link) send(frame sent) {
 	if l.session == nil {
 		return
@@ -171,7 +171,7 @@ func (l *Link) send(frame sent) {
 	}
 }
 
-// begin asks again for leases that streams still use.
+// Streams may still use a lease, which is asked for again.
 func (l *Link) begin(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +216,7 @@ func (l *Link) Connected() bool {
 	return l.session != nil
 }
 
-// The cell may just be starting.
+// The cell may be starting.
 func (l *Link) awaitSession(ctx context.Context) bool {
 	l.mu.Lock()
 	connected := l.connected
@@ -245,7 +245,7 @@ func (l *Link) tick(ctx context.Context) {
 	}
 }
 
-// Flush returns when the last counts are written or the connection failed.
+// Flush waits until the last counts are written.
 func (l *Link) Flush() {
 	l.mu.Lock()
 	s, now := l.session, time.Now()

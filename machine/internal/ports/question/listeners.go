@@ -19,7 +19,7 @@ type look struct {
 	addresses []netip.Addr
 }
 
-// Listeners returns the app's addresses. nil: the machine cannot say; empty: no listener.
+// Listeners is nil if the machine cannot say, and empty without a listener.
 func (u *Use) Listeners(ctx context.Context) []netip.Addr {
 	l := u.lease.link
 	found := l.lookAt(u)
@@ -64,7 +64,7 @@ func (l *Link) receiveListeners(listeners *listenersFrame) {
 	close(found.done)
 }
 
-// The texts come from a guest.
+// A guest sends these texts.
 func parseAddresses(texts []string) []netip.Addr {
 	if texts == nil {
 		return nil

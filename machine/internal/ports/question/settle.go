@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// Streams end in parallel: a slow one delays no other.
+// A slow stream delays no other.
 func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	if len(users) == 0 {
 		return
@@ -27,8 +27,7 @@ func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	}()
 }
 
-// settle also waits for streams that the cell has not confirmed since the reconnect: their leases may have been
-// revoked.
+// Leases of streams that the cell has not confirmed since the reconnect may have been revoked.
 func (l *Link) settle(frame *settleFrame) {
 	asked, cuts := l.session, l.cuts()
 	var unconfirmed []*Lease

@@ -1,13 +1,13 @@
 package question
 
-// Tally holds counts since the last report, and the current connections.
+// Tally counts since the last report, except for connections.
 type Tally struct {
 	Connections int              `json:"connections"`
 	TurnedAway  int64            `json:"turned_away"` // connections closed without an answer
 	Refused     map[string]int64 `json:"refused"`     // answers in place of the app, by reason
 }
 
-// Tell returns false if the caller must keep the counts.
+// Tell returns false if the caller keeps the counts.
 func (l *Link) Tell(tally Tally) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
