@@ -9,6 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
+// Bytes: a 4,096-byte path fits.
 const cursorMax = 6000
 
 // Position is a path below the start, in raw bytes, and a number of the walk.

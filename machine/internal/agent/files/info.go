@@ -137,7 +137,7 @@ func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) 
 	return Digest(f, &st, bytesMax)
 }
 
-// Digest is "" above bytesMax.
+// Digest is the SHA-256, "" above bytesMax.
 func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	if st.Size > bytesMax {
 		return "", nil

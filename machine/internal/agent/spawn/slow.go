@@ -117,7 +117,6 @@ func killUnfinished(worker workerConn, anyway bool) (killed []int) {
 	return killed
 }
 
-// A process name has a final 0.
 const nameBytes = 16
 
 // Children keep the worker's name until they execute a program.

@@ -274,7 +274,6 @@ func (w *watch) into(parent int, name, below string, tell bool) {
 	}
 }
 
-// The kernel reports it too.
 func isGone(err error) bool {
 	var refused *fail.Error
 	return errors.As(err, &refused)
