@@ -1,4 +1,4 @@
-// Command hostd is Berth's only root process besides the supervisor. See machine/internal/wire/hostd.go for its calls.
+// Command hostd is Berth's only root process besides the supervisor. machine/internal/wire/hostd.go has its calls.
 package main
 
 import (
@@ -125,7 +125,7 @@ func serve(config hostd.Config, failpoints bool) error {
 	return host.Serve(ctx, listener)
 }
 
-// gVisor recommends it: a sandbox inherits hostd's limit and opens every file that its guest has open.
+// gVisor recommends it: a sandbox inherits the limit and opens every file that its guest has open.
 const openFiles = 1 << 20
 
 const cleanInside = "clean-inside"

@@ -35,7 +35,6 @@ func newInstance(t testing.TB) string {
 	return name
 }
 
-// A cgroup2 tree without controllers still freezes, kills and counts CPU.
 func eachVersion(t *testing.T, run func(t *testing.T, tree *Tree)) {
 	main, err := detect()
 	must(t, err)

@@ -16,7 +16,6 @@ var (
 	neededV2 = []string{"cpu", "memory", "pids"}
 )
 
-// With the memory controller on v1, a cgroup2 tree does not count.
 func detect() (version, error) {
 	v1, unified, err := readMounts()
 	if err != nil {
@@ -66,8 +65,8 @@ func readMounts() (v1 map[string]string, unified string, err error) {
 	return v1, unified, lines.Err()
 }
 
-// A group with processes cannot delegate controllers (only the host's real root can), so those of a container's root
-// group move to a leaf.
+// A group with processes cannot delegate controllers (only the host's real root can), so a container's processes move
+// to a leaf.
 func openV2(root string, needed []string) (*versionTwo, error) {
 	text, err := os.ReadFile(root + "/cgroup.controllers")
 	if err != nil {

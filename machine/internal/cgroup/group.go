@@ -32,10 +32,10 @@ const (
 // OCIPath is for linux.cgroupsPath. runsc joins an existing group, changes none of its limits, and does not delete it.
 // It reads the memory limit for the guest's MemTotal and the quota for its CPUs. So set guest-visible limits before the
 // start, and raise them for headroom after it. With --ignore-cgroups the guest would see the host's memory. On v1 runsc
-// adds groups under controllers that we do not use; Delete removes those, too.
+// adds groups under unused controllers; Delete removes those, too.
 func (g *Group) OCIPath() string { return "/" + g.path }
 
-// SetLimits removes a limit that is zero. EBUSY: more memory is in use, and the old limit stays.
+// SetLimits treats zero as no limit. EBUSY: more memory is in use, and the old limit stays.
 func (g *Group) SetLimits(l Limits) error {
 	if l.CPUMillis < 0 || l.MemoryBytes < 0 || l.Pids < 0 {
 		return fmt.Errorf("negative limit %+v: %w", l, unix.EINVAL)
@@ -64,7 +64,7 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Procs is empty if the group does not exist.
+// Procs is empty without a group.
 func (g *Group) Procs() ([]int, error) { return readProcs(g.v.procsFile(g.path)) }
 
 // Exists may be outdated at once.
@@ -92,7 +92,7 @@ func (g *Group) setFrozen(on bool) error {
 
 func (g *Group) Frozen() (bool, error) { return g.v.frozen(g.path) }
 
-// FreezerFile lets the cell thaw without hostd: "THAWED" into freezer.state (v1), "0" into cgroup.freeze (v2).
+// FreezerFile is for the cell, to thaw without hostd: "THAWED" into freezer.state (v1), "0" into cgroup.freeze (v2).
 func (g *Group) FreezerFile() string { return g.v.freezerFile(g.path) }
 
 // On v1 this process has a thread in the group it spawns into.
@@ -125,7 +125,7 @@ func (g *Group) Condemn() error {
 // EndOthers spares one process.
 func (g *Group) EndOthers(spared int) error { return signalAll(g.v.procsFile(g.path), spared) }
 
-// Kill waits until no others are left. On v1 it thaws first: a frozen process ignores SIGKILL.
+// Kill waits until all others have ended. On v1 it thaws first: a frozen process ignores SIGKILL.
 func (g *Group) Kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killBound)
 	defer cancel()
@@ -186,13 +186,13 @@ func removeDir(dir string) error {
 	return fmt.Errorf("%s: %w", dir, err)
 }
 
-// Stats are zero without a controller.
+// Stats are zero without their controller.
 func (g *Group) Stats() (cpuUsec, memoryBytes, oomKills int64, err error) {
 	s, err := g.v.stats(g.path)
 	return s.CPUUsec, s.MemoryBytes, s.OOMKills, err
 }
 
-// With pidfds held while the group is read again, no reused pid is hit.
+// Pidfds are held while the group is read again, so no reused pid is hit.
 func signalAll(procsFile string, spared int) error {
 	before, err := readProcs(procsFile)
 	if err != nil {

@@ -57,7 +57,7 @@ type Stats struct {
 	OOMKills    int64
 }
 
-// In percent. Machines at full load slow the service by a few percent.
+// In percent of the default. At sixteen to one, machines at full load slow the service by a few percent.
 const (
 	machinesWeight = 25
 	serviceWeight  = 400
@@ -120,7 +120,7 @@ func (t *Tree) Get(slot string) *Group {
 	return &Group{v: t.v, path: filepath.Join(t.machines(), slot)}
 }
 
-// LimitMachines removes a limit of zero. EBUSY: they use more.
+// LimitMachines treats zero as no limit. EBUSY: they use more.
 func (t *Tree) LimitMachines(bytes int64) error {
 	if err := t.v.setMemory(t.machines(), bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", t.machines(), err)
@@ -156,7 +156,7 @@ func (t *Tree) List() ([]string, error) {
 	return slots, nil
 }
 
-// Commands is for runsc: processes in it when hostd starts are orphans.
+// Commands in it when hostd starts are orphans.
 func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "commands")} }
 
 // Resolver outlives hostd.
@@ -167,7 +167,7 @@ func (t *Tree) SecretProxy() *Group { return &Group{v: t.v, path: filepath.Join(
 
 func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
 
-// Remove moves the service (and a spawner's thread) out, and kills the rest.
+// Remove kills machines and commands, and moves other processes (and a spawner's thread) out.
 func (t *Tree) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

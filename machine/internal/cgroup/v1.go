@@ -42,7 +42,6 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	return err
 }
 
-// runsc makes groups everywhere.
 func (v *versionOne) dirs(group string) []string {
 	all := []string{}
 	for _, mount := range v.mounts {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaf holds the processes of a container's own root group.
 const leaf = "berth-rest"
 
 type versionTwo struct {
@@ -107,10 +106,10 @@ func (v *versionTwo) setLimits(group string, l Limits) error {
 	return failed
 }
 
-// The group may allocate this between the reading of its usage and the lower limit.
+// The group may allocate this much before the lower limit applies.
 const slackBytes = 32 << 20
 
-// The kernel would kill a group that cannot be reclaimed below its limit.
+// The kernel would kill a group that it cannot reclaim below the limit.
 func (v *versionTwo) setMemory(group string, bytes int64) error {
 	if !v.has("memory") {
 		return nil

@@ -1,5 +1,5 @@
-// Package diskread reads a workspace's disk without its machine, with the agent's binary in its own namespaces. The
-// read-only disk is its only file system; internal/agent/jail lists the privileges that it drops first.
+// Package diskread reads a workspace's disk without its machine, by the agent's binary in its own namespaces. The
+// read-only disk is its only file system; internal/agent/jail lists the privileges that it drops.
 package diskread
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	Idle      time.Duration
 }
 
-// Starter has one thread for readers: they end with it, and so with hostd.
+// Starter has one thread for readers, which end with it, and so with hostd.
 type Starter struct {
 	config Config
 	groups *cgroup.Tree
@@ -142,7 +142,7 @@ func (s *Starter) launch(r *Reader, agent *os.File, from Disk) error {
 		_ = command.Wait() // killed, or idle: both are its end
 		close(r.done)
 	}()
-	// The reader waits for its setup, so that it does nothing outside its cgroup.
+	// Before its setup, the reader does nothing outside its cgroup.
 	if err := r.group.Add(command.Process.Pid); err != nil {
 		return err
 	}
@@ -168,7 +168,6 @@ func (s *Starter) setUp(r *Reader, answer *os.File) error {
 	return nil
 }
 
-// Only the owner and root can connect.
 func (s *Starter) listen(path string) (*os.File, error) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
@@ -206,7 +205,7 @@ func (r *Reader) Awake(ctx context.Context) bool {
 	return response.StatusCode == http.StatusNoContent
 }
 
-// End waits until nothing is left, the disk's mount included. It can be repeated.
+// End waits until nothing is left, not even the disk's mount. It can be repeated.
 func (r *Reader) End(ctx context.Context) error {
 	if r.hold != nil {
 		r.hold.Close()

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// GiveAddress moves a blank sandbox to a free address that the engine can set, or leaves it. After an error the sandbox
-// is unusable, also for a later hostd.
+// GiveAddress moves a blank sandbox, if the address is free and the engine can. After an error the sandbox is unusable,
+// also for a later hostd.
 func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wish) error {
 	record := s.Record()
 	had, err := netip.ParseAddr(record.Address)
@@ -33,7 +33,7 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wis
 	return s.Update(func(r *Record) { r.Address = wanted.Address.String() })
 }
 
-// Setting another address than the sandbox's own could collide with a machine.
+// Another address than the sandbox's own could collide with a machine.
 func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Addr) (bool, error) {
 	if known := e.tellsAddresses.Load(); known != nil {
 		return *known, nil

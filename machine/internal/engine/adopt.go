@@ -20,7 +20,7 @@ type RemovedSlot struct {
 	Stuck  *Sandbox // a machine that could not be removed; it must be removed before its workspace gets another
 }
 
-// Adopt returns the running sandboxes that may go on, and removes everything else. A stuck slot does not stop others.
+// Adopt returns sandboxes that may go on, and removes the rest. A stuck slot stops no others.
 func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []RemovedSlot, err error) {
 	slots, err := e.everySlot()
 	if err != nil {
@@ -157,7 +157,7 @@ func sortedKeys(set map[string]bool) []string {
 	return keys
 }
 
-// RemoveAll removes every sandbox of the instance.
+// RemoveAll is for all sandboxes of the instance.
 func (e *Engine) RemoveAll(ctx context.Context) error {
 	slots, err := e.everySlot()
 	if err != nil {

@@ -23,9 +23,8 @@ const agentAnswerMax = 64 << 10
 // No connection may reach another sandbox that gets the address later. A claim reuses the start's connection.
 func newAgentClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		DialContext:         dialAnew,
-		MaxIdleConnsPerHost: 1,
-		// Answers are a few hundred bytes of JSON.
+		DialContext:            dialAnew,
+		MaxIdleConnsPerHost:    1,
 		MaxResponseHeaderBytes: 16 << 10,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
@@ -108,7 +107,7 @@ func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, coun
 // CanFit reports whether the agent's protocol has Fit.
 func (s *Sandbox) CanFit() bool { return s.Record().AgentProtocol() >= wire.ProtocolFit }
 
-// WaitForAgent polls until the agent answers with the epoch.
+// WaitForAgent polls for the epoch.
 func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wire.Incarnation, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

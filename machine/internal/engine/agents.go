@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// program is a sealed copy, whose inode no sandbox ever sees. hostd runs it for disk reads.
+// No sandbox sees a sealed copy's inode. hostd runs it for disk reads.
 type program struct {
 	file     *os.File
 	text     []byte // the file, mapped
@@ -58,7 +58,7 @@ func digestOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A full disk must not stop a hostd that brings the same agent, so an unaltered copy stays.
+// A full disk must not stop a hostd that brings the same agent.
 func (e *Engine) storeAgent(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -80,8 +80,8 @@ func (e *Engine) replaceAgent(digest string, text []byte, modified time.Time) er
 	return copied.become(digest, modified)
 }
 
-// A guest of an earlier release could write to an agent through its slot's hard link. An altered agent is refused when
-// it is needed.
+// A guest of an earlier release could write to an agent through its slot's hard link. An altered agent is refused at
+// its use.
 func (e *Engine) partAgents() error {
 	names, err := e.agents.names()
 	if err != nil {

@@ -74,9 +74,10 @@ func (e *Engine) Keeps(engine, agent string) (missing error) {
 	return nil
 }
 
+// Needed has engines by version and agents by digest.
 type Needed struct{ Engines, Agents map[string]bool }
 
-// Spare reports programs other than those of new machines.
+// Spare: there are programs other than those of new machines.
 func (e *Engine) Spare() (bool, error) {
 	for name, k := range map[string]*programStore{e.version: e.builds, e.agent: e.agents} {
 		entries, err := os.ReadDir(k.dir)

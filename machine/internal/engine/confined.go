@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These show files of every owner, but change no mounts, networks or kernel. The guest's instructions run in children
-// of the first process, under another filter.
+// Capabilities show files of every owner, but change no mounts, networks or kernel. The guest's instructions run in
+// children of the first process, under another filter.
 var capabilitiesMax = map[string]uint64{
 	"runsc-sandbox": files | 1<<unix.CAP_SYS_PTRACE,
 	"runsc-gofer":   files | 1<<unix.CAP_SYS_CHROOT,

@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// A save transfers all memory of a guest.
 const (
 	answerBound = 30 * time.Second
 	saveBound   = 10 * time.Minute
 )
 
-// ImageFiles are in the sandbox's order.
+// ImageFiles are in the order in which the sandbox takes them.
 var ImageFiles = []string{"checkpoint.img", "pages_meta.img", "pages.img"}
 
 // Pause stops every task. The sandbox counts pauses, so it must not pause twice.
@@ -28,7 +27,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State == Paused {
 		return nil
 	}
-	// A hostd that finds this state after a restart asks the sandbox.
+	// A restarted hostd asks the sandbox.
 	if err := s.setState(Pausing); err != nil {
 		return err
 	}
@@ -72,8 +71,7 @@ func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Save writes a paused guest's image. `Resume` keeps the sandbox alive even after a failure; our own pause still holds
-// the guest.
+// Save needs a paused guest, which our own pause holds. `Resume` keeps the sandbox alive even after a failure.
 func (e *Engine) Save(ctx context.Context, s *Sandbox, dir string) error {
 	files, err := createImage(dir)
 	defer closeAll(files)
@@ -109,8 +107,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// IsPaused reads the stacks: a paused guest's tasks wait in doStop. The sandbox has no call for it, and the guest could
-// forge the agent's silence.
+// IsPaused reads stacks: a paused task waits in doStop. The sandbox has no call for it, and the guest could forge the
+// agent's silence.
 func (e *Engine) IsPaused(ctx context.Context, s *Sandbox) (bool, error) {
 	result, err := e.callSandbox(ctx, s, answerBound, "debug.Stacks", nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package engine runs machines on gVisor. It knows slots and directories; workspaces and permissions are hostd's.
+// Package engine runs machines on gVisor. It knows slots and directories, not workspaces and permissions.
 package engine
 
 import (
@@ -30,7 +30,7 @@ type Config struct {
 	HeadroomBytes int64 // memory above the guest's, for the sandbox itself, until SetHeadroom changes it
 }
 
-// Size is a machine's.
+// Size is what a machine may use.
 type Size struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -103,8 +103,7 @@ func (e *Engine) openPrograms(ctx context.Context) error {
 	return err
 }
 
-// OpenToRemove suffices for RemoveAll. An earlier hostd's runs of runsc must not change anything meanwhile, so it ends
-// them.
+// OpenToRemove suffices for RemoveAll. It ends an earlier hostd's runs of runsc, so that they change nothing meanwhile.
 func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, log *slog.Logger) (*Engine, error) {
 	if err := groups.Commands().Kill(ctx); err != nil {
 		return nil, fmt.Errorf("ending leftover runs of runsc: %w", err)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Each program that checkpoints may need is complete or not there.
+// Each program is complete or not there.
 type programStore struct {
 	dir, file string
 

@@ -32,7 +32,7 @@ func (e *Engine) StartWarm(ctx context.Context, size Size) (*Sandbox, error) {
 	})
 }
 
-// CreateBlank is for a restore of the build's checkpoint, at the wanted address if it is free.
+// CreateBlank is for a restore of the build's checkpoint, at the wanted address if that is free.
 func (e *Engine) CreateBlank(ctx context.Context, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	return e.launch(ctx, KindBlank, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
 }
@@ -138,8 +138,8 @@ var slotDirectories = []string{
 	"root", "volumes", "layers/upper", "layers/template",
 }
 
-// The guest can write to no host file: root, volumes base and layers are read-only mounts. A disk mounted below them
-// later has its own permissions.
+// The guest can write to no host file: root, volumes base and layers are read-only mounts. A disk has its own
+// permissions.
 func (e *Engine) layOut(s *Sandbox) error {
 	for _, dir := range slotDirectories {
 		if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o700); err != nil {
@@ -194,7 +194,7 @@ func keepsMemory(err error) error {
 	return err
 }
 
-// SetHeadroom is memory beyond the guest's, for later limits.
+// SetHeadroom sets memory beyond the guest's for later limits.
 func (e *Engine) SetHeadroom(bytes int64) { e.headroom.Store(bytes) }
 
 // LimitMemory applies the headroom. EBUSY: the machine uses more and keeps its old limit.
@@ -209,8 +209,8 @@ func (e *Engine) limits(size Size) cgroup.Limits {
 // So a save gets half of the machines' CPU share next to twenty busy guests.
 const boostPercent = 2000
 
-// Boost lifts the CPU limit of a stopped guest, until Resize. Saving and loading memory is the service's work, and slow
-// under a small limit.
+// Boost lifts a stopped guest's CPU limit until Resize. Saving and loading memory is the service's work, and slow under
+// it.
 func (e *Engine) Boost(s *Sandbox, size Size) error {
 	limits := e.limits(size)
 	limits.CPUMillis, limits.WeightPercent = 0, boostPercent
@@ -219,7 +219,7 @@ func (e *Engine) Boost(s *Sandbox, size Size) error {
 
 func (s *Sandbox) pidFile() string { return filepath.Join(s.Dir, "pid") }
 
-// The name is short as part of an interface's name, and random because a slot is never reused.
+// As part of an interface's name it is short; as a slot is never reused, it is random.
 func newSlotName() string {
 	var random [3]byte
 	rand.Read(random[:])

@@ -40,8 +40,8 @@ func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) er
 	return layers.View(lower, filepath.Join(s.Dir, "layers", "template"))
 }
 
-// OpenDisk clones the machine's own overlay, read-only. A second one over the same directories would have its own
-// caches and miss the guest's changes.
+// OpenDisk clones the machine's own overlay, read-only. A second one would have its own caches and miss the guest's
+// changes.
 func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
 	// The reader's own mounts must not propagate to the sandbox.
 	tree, err := cloneMount(filepath.Join(s.root(), "claim", "root"), unix.MountAttr{Propagation: unix.MS_PRIVATE,
@@ -79,7 +79,7 @@ func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, 
 	return e.confined(s)
 }
 
-// ErrFixedMemory is of an engine not built by machine/runsc.
+// ErrFixedMemory: machine/runsc did not build the engine.
 var ErrFixedMemory = errors.New("the engine cannot tell a sandbox of other memory")
 
 // SetGuestMemory changes the record first: hostd removes waiting sandboxes that record another size than the configured
@@ -100,8 +100,8 @@ func isUnknownMethod(err error) bool {
 	return err != nil && strings.HasSuffix(err.Error(), "unknown method")
 }
 
-// Condemn does not wait. No further instruction runs, but the kernel takes 10 ms, or 250 for a large guest, to release
-// the memory.
+// Condemn does not wait. No further instruction runs, but the kernel takes 10 ms, or 250 for a large guest, to free
+// memory.
 func (e *Engine) Condemn(s *Sandbox) error {
 	group := e.groups.Get(s.Slot)
 	if !group.Exists() {
@@ -119,15 +119,14 @@ func (e *Engine) Kill(ctx context.Context, s *Sandbox) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
-	// A frozen task of cgroup v1 does not die before a thaw.
 	if err := group.Thaw(); err != nil {
 		return err
 	}
 	return group.Kill(ctx)
 }
 
-// Remove releases the network in the background, because that takes 36-52 ms. It can be repeated, and enters no
-// remaining mount.
+// Remove leaves the network's release, of 36-52 ms, to the background. It can be repeated, and enters no remaining
+// mount.
 func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 	if err := e.Kill(ctx, s); err != nil {
 		return err
@@ -146,7 +145,7 @@ func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Without a record there may have been a machine, so the address rests from every owner.
+// Without a record there may have been a machine, so its address rests from every owner.
 func ownerOf(r Record) string {
 	switch {
 	case r.Claim != nil:

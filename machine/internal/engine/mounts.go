@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/mountpoints"
 )
 
-// Later mounts below appear, with their own permissions, in every slave namespace, such as the gofer's.
+// Later mounts below it reach slave namespaces, such as the gofer's, with their own permissions.
 func shareSelf(dir string) error {
 	if err := bindReadOnly(dir, dir); err != nil {
 		return err
@@ -43,7 +43,7 @@ func mountEmpty(dir string, fill func(dir string) error) error {
 	return share(dir)
 }
 
-// The kernel refuses while a descriptor may write, as one of a process forked meanwhile, until its exec.
+// The kernel refuses while a descriptor may write. A process forked meanwhile has one until its exec.
 func sealEmpty(dir string, flags uintptr) error {
 	for pause := time.Millisecond; ; pause *= 2 {
 		err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, "mode=755,size=4096")
@@ -56,7 +56,7 @@ func sealEmpty(dir string, flags uintptr) error {
 
 const sealPauseMax = 512 * time.Millisecond
 
-// Copies in other namespaces keep the permissions of the moment when the mount is attached.
+// Copies in other namespaces keep the permissions that the mount had when it was attached.
 func bindReadOnly(source, target string) error {
 	return bindWith(source, target, unix.MOUNT_ATTR_RDONLY)
 }
@@ -105,8 +105,7 @@ func UnmountBelow(path string) error {
 	return nil
 }
 
-// A normal unmount leaves the disk written and free. A busy mount, as of an ending sandbox, is detached after a second,
-// so that the machine can be removed.
+// A normal unmount leaves the disk written and free. A busy mount, as of an ending sandbox, is detached after a second.
 func unmount(point string) error {
 	for attempt := 0; attempt < 50; attempt++ {
 		err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW)

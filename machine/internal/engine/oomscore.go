@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Without memory, machines end first.
+// If memory runs out, machines end first.
 const machineScore = "500"
 
 // A sandbox inherits hostd's protection. So far it is two processes, the parents of all later ones.

@@ -30,7 +30,7 @@ func (e *Engine) Has(slot string) bool {
 	return e.held[slot]
 }
 
-// Orphans lists slots before it checks their owner: a slot is owned from before its first trace until its last is gone.
+// Orphans lists slots before it looks at owners: a slot is owned from before its first trace until its last is gone.
 func (e *Engine) Orphans() ([]string, error) {
 	found, err := e.everySlot()
 	if err != nil {

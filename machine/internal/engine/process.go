@@ -34,7 +34,7 @@ func (p Process) Alive() bool {
 	return err == nil && start == p.Start
 }
 
-// A reused pid shows in the start time before or after.
+// The start time, before and after, shows a reused pid.
 func (p Process) open() (*os.File, error) {
 	if !p.Alive() {
 		return nil, errGone

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree crosses no mount: workspaces' disks are mounted in a slot, and a missed mount must not cost their files.
+// removeTree crosses no mount: a missed mount of a workspace's disk must not cost its files.
 func removeTree(path string) error {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

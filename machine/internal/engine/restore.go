@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// The control socket saves the 15 ms that `runsc restore` needs to start, and takes a prepared network. Field names
-// follow gVisor's runsc/boot/network.go and controller.go; tests that restore notice a change.
+// The control socket saves the 15 ms that `runsc restore` needs to start. Field names follow gVisor's
+// runsc/boot/network.go and controller.go; tests that restore notice a change.
 
 type sandboxNetwork struct {
 	LoopbackLinks    []sandboxLink
@@ -117,7 +117,7 @@ func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File)
 // For agent, one or two programs, and the first command.
 const spareSpaces = 4
 
-// An engine not built by machine/runsc lacks it.
+// An engine not built by machine/runsc has no Prepare.
 func (e *Engine) prepareRestore(ctx context.Context, s *Sandbox) error {
 	_, err := e.callSandbox(ctx, s, answerBound, "containerManager.Prepare", map[string]int{"AddressSpaces": spareSpaces})
 	if isUnknownMethod(err) {
@@ -132,7 +132,7 @@ const (
 	statusRunning = `"status":"running"`
 )
 
-// The control socket bypasses the file. Only runsc's commands read it; hostd runs none on a machine.
+// The control socket bypasses that file. Only runsc's commands read it; hostd runs none on a machine.
 func (e *Engine) noteRunning(s *Sandbox) error {
 	id := e.containerID(s.Slot)
 	file, err := os.OpenFile(filepath.Join(e.runscRoot(), id+"_sandbox:"+id+".state"), os.O_RDWR, 0)

@@ -116,7 +116,6 @@ func (s *Sandbox) root() string { return filepath.Join(s.Dir, "root") }
 // tree is root, writable for hostd.
 func (s *Sandbox) tree() string { return filepath.Join(s.Dir, "tree") }
 
-// No sandbox survives a power cut, so there is no sync.
 func writeRecord(dir string, record Record) error {
 	text, err := json.Marshal(record)
 	if err != nil {

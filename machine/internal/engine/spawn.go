@@ -14,11 +14,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/cgroup"
 )
 
-// spawner starts runsc in the commands' cgroup, and runsc moves itself. A later move would split a sandbox over two
+// spawner starts runsc in the commands' cgroup, and runsc moves itself: a later move would split a sandbox over two
 // cgroups.
 //
-// The thread lives as long as hostd, and the death signal is of the parent *thread*, so runs die with hostd. The next
-// hostd kills survivors. Sandboxes inherit neither.
+// The thread lives as long as hostd. Death signals are of the parent *thread*, so runs die with hostd; the next one
+// kills survivors. Sandboxes inherit neither.
 type spawner struct {
 	dir    string
 	starts chan spawn
@@ -49,7 +49,7 @@ func (s *spawner) run() {
 	}
 }
 
-// Under cgroup v1 this thread joins; otherwise the kernel places the child.
+// On cgroup v2 the kernel places the child.
 func (s *spawner) startHere(command *exec.Cmd, joined *bool) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	tasks := filepath.Join(s.dir, "tasks")

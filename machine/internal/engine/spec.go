@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// SpecVersion grows with arguments, working directory, mounts, capabilities, rlimits or annotations: a restore refuses
-// a difference from the checkpoint. newSpec must write every version from SpecVersionMin on. Others are refused before
-// anything is changed.
+// SpecVersion grows when arguments, working directory, mounts, capabilities, rlimits or annotations change: a restore
+// refuses a difference from the checkpoint. newSpec must write all versions from SpecVersionMin on. Others are refused
+// before any change.
 const (
 	SpecVersion    = specVolumes
 	SpecVersionMin = 1
@@ -123,7 +123,7 @@ func mounts(bundle string, version int) []ociMount {
 	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
 }
 
-// A cache of open files would prevent an unmount on the host after the guest released the volume.
+// A cache of open files would prevent an unmount after the guest released the volume.
 func volumeOptions(version int) []string {
 	if version < specVolumes {
 		return []string{"rbind", "rw"}

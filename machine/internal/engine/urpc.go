@@ -21,8 +21,8 @@ type controlAnswer struct {
 	Result  json.RawMessage `json:"result"`
 }
 
-// One JSON value goes each way, with files at the first byte. runsc's command line takes 11-15 ms to start, all inside
-// a guest's pause.
+// One JSON value goes each way, with files at the first byte. runsc's command line would take 11-15 ms of a guest's
+// pause.
 func control(ctx context.Context, socket, method string, arg any, files ...*os.File) (json.RawMessage, error) {
 	conn, err := dialControl(ctx, socket)
 	if err != nil {

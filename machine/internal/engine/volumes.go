@@ -24,7 +24,7 @@ func makeMountSlots(dir string) error {
 			return err
 		}
 	}
-	// Stand-ins for a restored guest's open files that are gone
+	// Stand-ins for a restored guest's lost open files
 	// (machine/runsc/patches/correctness/shared-files-survive-their-removal.patch).
 	gone := filepath.Join(dir, ".gone")
 	if err := os.MkdirAll(filepath.Join(gone, "dir"), 0o755); err != nil {
@@ -57,7 +57,7 @@ func (e *Engine) UnmountVolume(s *Sandbox, place int) error {
 	return unmountVolume(s.mountSlotPath(place), volumeTries)
 }
 
-// DetachVolume leaves open files open.
+// DetachVolume keeps open files open.
 func (e *Engine) DetachVolume(s *Sandbox, place int) error {
 	err := unmountVolume(s.mountSlotPath(place), 1)
 	if errors.Is(err, ErrInUse) {
@@ -98,10 +98,10 @@ func (e *Engine) SetGuestVolumes(ctx context.Context, s *Sandbox, epoch int64, r
 	return answer, err
 }
 
-// CanHaveVolumes reports whether the agent's protocol supports volumes.
+// CanHaveVolumes is false for old agents.
 func (s *Sandbox) CanHaveVolumes() bool { return s.Record().AgentProtocol() >= wire.ProtocolVolumes }
 
-// HasVolume reports whether a mount slot is in use.
+// HasVolume: a mount slot is in use.
 func (e *Engine) HasVolume(s *Sandbox, place int) bool {
 	points, err := MountsBelow(s.mountSlotPath(place))
 	return err == nil && len(points) > 0

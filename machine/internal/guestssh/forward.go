@@ -34,7 +34,6 @@ type (
 	boundPort     struct{ Port uint32 }
 )
 
-// For -L and -D.
 func dial(asked ssh.NewChannel) {
 	network, address, err := placeOf(asked)
 	if err != nil {
@@ -70,7 +69,6 @@ func addressOf(host string, port uint32) string {
 	return net.JoinHostPort(host, strconv.FormatUint(uint64(port), 10))
 }
 
-// The listeners of -R, by the client's names.
 type forwards struct {
 	conn      ssh.Conn
 	mu        sync.Mutex
@@ -115,7 +113,7 @@ func (f *forwards) answer(request *ssh.Request) (bool, []byte) {
 }
 
 func (f *forwards) listenTCP(asked tcpForward) (bool, []byte) {
-	// As in sshd, only programs of the guest get forwarded ports, whatever address the client names.
+	// As in sshd, only programs of the guest reach forwarded ports, whatever address the client names.
 	listener, err := net.Listen("tcp", addressOf("127.0.0.1", asked.Port))
 	if err != nil {
 		return false, nil

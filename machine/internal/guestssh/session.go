@@ -205,7 +205,7 @@ func (s *session) runOnTerminal(command *exec.Cmd) {
 	s.ended(err)
 }
 
-// A silent process that the command left with the terminal open is not waited for.
+// A silent process that the command left with the terminal is not waited for.
 func show(to io.Writer, terminal io.Reader) func() {
 	done := make(chan struct{})
 	var silent atomic.Int32
@@ -246,7 +246,7 @@ func (s *session) begun(process *os.Process, terminal *os.File) {
 	s.process, s.terminal = process, terminal
 }
 
-// As with OpenSSH, programs on pipes notice by themselves that the client has gone.
+// As with OpenSSH, programs on pipes notice a gone client by themselves.
 func (s *session) hangUp() {
 	s.mu.Lock()
 	terminal := s.terminal

@@ -70,7 +70,7 @@ func (s *Store) Images() (images []Image, at time.Time, err error) {
 	return images, at, nil
 }
 
-// A copied-in image was not requested here, so its file's times count too. A future time is now.
+// A copied-in image was not requested here, so its file's times count. A future time is now.
 func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	asked := time.Since(s.uses.since(digest))
 	placed := time.Since(info.ModTime())
@@ -80,8 +80,8 @@ func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	return max(0, min(asked, placed))
 }
 
-// Drop keeps a layer requested since the listing or within `idle`, and mounts keep its bytes. The image file goes last,
-// so that an interrupted drop loses nothing.
+// Drop keeps a layer requested since the listing or within `idle`. Mounts keep its bytes. The image file goes last, so
+// that an interrupted drop loses nothing.
 func (s *Store) Drop(digest string, looked time.Time, idle time.Duration, at func(step string) error) (dropped bool, err error) {
 	if !digestPattern.MatchString(digest) {
 		return false, fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)

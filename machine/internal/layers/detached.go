@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detached needs at least two directories, topmost first. Its mount namespace is temporary: a mount in hostd's could be
+// Detached takes two directories or more, topmost first. Its mount namespace is temporary: a mount in hostd's could be
 // copied into a starting sandbox, which would keep the disk busy for life.
 func Detached(lower []string, point string) (disk *os.File, err error) {
 	ended := make(chan struct{})

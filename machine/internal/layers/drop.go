@@ -15,7 +15,7 @@ type Dropped struct {
 	any         *regexp.Regexp
 }
 
-// ParseDropped takes absolute clean paths. A final "/" means a directory's content; "*" matches any part of one name.
+// ParseDropped takes absolute clean paths. A final "/" means a directory's content; "*" is any part of one name.
 func ParseDropped(patterns []string) (Dropped, error) {
 	d := Dropped{}
 	for _, pattern := range patterns {
@@ -44,7 +44,6 @@ func ParseDropped(patterns []string) (Dropped, error) {
 // Holds takes a path relative to the root.
 func (d Dropped) Holds(relative string) bool { return d.any != nil && d.any.MatchString(relative) }
 
-// Both POSIX extended expressions and Go's are quoted so.
 func quoteExtended(text string) string {
 	var quoted strings.Builder
 	for _, char := range []byte(text) {

@@ -127,7 +127,6 @@ func TestChangedBytesAreRefusedBeforeAndAfterTheFirstMount(t *testing.T) {
 	}
 }
 
-// Other installations link and unlink the image: its bytes stay, its ctime changes.
 func linkedAtLooks(t *testing.T, first int) (store *Store, digest string, looks *int) {
 	dir := t.TempDir()
 	digest = makeLayer(t, dir, "one")

@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// List continues after the directory `after`: a layer never changes. Directories with names that are not UTF-8 are
-// listed without content, since no request could name them.
+// List continues after any directory, since a layer never changes. Names that are not UTF-8 could not be requested, so
+// such directories have no content here.
 func List(ctx context.Context, root, after string) (wire.LayerList, error) {
 	return list(ctx, root, after, wire.LayerListEntries)
 }
@@ -208,7 +208,6 @@ func digestOf(ctx context.Context, place string) (string, error) {
 	}
 }
 
-// Workspaces' file calls escape such bytes so, too.
 func shown(text string) string {
 	if utf8.ValidString(text) {
 		return text

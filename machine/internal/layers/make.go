@@ -44,10 +44,10 @@ const (
 	statBlockBytes     = 512
 )
 
-// No name, date or random number of the run is in the image. LZ4 takes a fifth of LZ4HC's time, and a caller waits.
+// The image has no name, date or random number of the run. LZ4 takes a fifth of LZ4HC's time, and a caller waits.
 var mkfsFlags = []string{"-zlz4", "-C16384", "-T0", "--preserve-mtime", "-U00000000-0000-4000-8000-000000000000", "--quiet"}
 
-// Make names a complete and durable image. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
+// Make gives a complete and durable image its name. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
 func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) {
 	made := Made{}
 	size, err := measure(ctx, plan)
@@ -112,7 +112,7 @@ func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	return size, err
 }
 
-// ProgramMemory has 4.7 KiB for each entry, and the rest for extended attributes. An image that needs more is refused.
+// ProgramMemory is 4.7 KiB for each entry, and the rest for extended attributes. An image that needs more is refused.
 func ProgramMemory(entries int) int64 { return 256<<20 + int64(entries)*5<<10 }
 
 func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeMax int64) error {
@@ -134,7 +134,6 @@ func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeM
 	return imageError(err, output.String(), image)
 }
 
-// Only output and exit status tell the reason.
 func imageError(err error, output, image string) error {
 	wrong := fmt.Errorf("writing a layer: %w: %.500s", err, output)
 	var exit *exec.ExitError
@@ -185,5 +184,5 @@ func (s *Store) place(image, digest string) error {
 	return s.syncDir(s.dir)
 }
 
-// MakingName is one attempt's.
+// MakingName names one attempt's unfinished layer.
 func MakingName(owner string, fence int64) string { return owner + "." + strconv.FormatInt(fence, 10) }

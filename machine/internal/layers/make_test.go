@@ -159,7 +159,6 @@ func TestALayerThatIsTooLargeIsRefusedBeforeItIsWrittenAndOneThatFailsLeavesNoth
 	}
 }
 
-// A guest may have made millions of names in one directory.
 func TestAManyNamedDirectoryIsReadNoFurtherThanItsEntriesMayBeAndFitsIntoTheMemoryOfItsProgram(t *testing.T) {
 	tree := t.TempDir()
 	for i := range 20_000 {

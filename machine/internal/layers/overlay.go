@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTwoSubvolumes is about one btrfs.
+// ErrTwoSubvolumes: see checkSubvolumes.
 var ErrTwoSubvolumes = errors.New("an overlay of two subvolumes of one btrfs gives different files one inode number")
 
 const optionsMax = 4095 // mount(2) takes one page
 
-// Overlay needs lower directories, topmost first, and <diskPath>/upper.
+// Overlay mounts lower directories, topmost first, under <diskPath>/upper.
 //
 //   - redirect_dir=on: without it, renaming a template's directory fails with EXDEV, which breaks real programs;
 //   - xino=off: xino moves inode numbers past 2^63, where JavaScript's doubles make different files look alike;
 //   - index and metacopy off: both forbid that a disk is snapshotted, moved and read on its own.
 //
-// Never userxattr: the guest may set user.* attributes, and could then forge whiteouts and redirects.
+// Never userxattr: the guest could set user.* attributes, and so forge whiteouts and redirects.
 func Overlay(lower []string, diskPath, target string) error {
 	if len(lower) == 0 {
 		return fmt.Errorf("an overlay needs a lower directory: %w", unix.EINVAL)
@@ -39,7 +39,7 @@ func Overlay(lower []string, diskPath, target string) error {
 	return refuseReadOnly(target)
 }
 
-// ErrReadOnly: without space, the kernel leaves out the work directory. A guest could not even delete files.
+// ErrReadOnly: without space, the kernel omits the work directory. A guest could not even delete files.
 var ErrReadOnly = errors.New("the overlay came up read-only")
 
 func refuseReadOnly(target string) error {
@@ -90,8 +90,8 @@ func mountOverlay(lower []string, target string, flags uintptr, others string) e
 
 var escape = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 
-// overlayfs shows raw inode numbers of all layers under one device, and subvolumes reuse them. gVisor treats equal
-// device and inode as one file, so guests corrupt silently.
+// overlayfs shows raw inode numbers of all layers under one device, and subvolumes reuse them. gVisor takes equal
+// device and inode for one file, so guests corrupt silently.
 func checkSubvolumes(dirs []string) error {
 	devices := map[string]uint64{}
 	for _, dir := range dirs {
@@ -110,7 +110,6 @@ func checkSubvolumes(dirs []string) error {
 	return nil
 }
 
-// id is "" for other file systems.
 func btrfsOf(dir string) (id string, device uint64, err error) {
 	file, err := os.Open(dir)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PostgreSQL and the fencing tokens need space there too.
+// PostgreSQL and the fencing tokens share the file system.
 type reserve struct {
 	mu    sync.Mutex
 	bytes int64

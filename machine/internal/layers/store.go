@@ -1,4 +1,4 @@
-// Package layers mounts template layers and workspaces' disks on top of them.
+// Package layers mounts template layers and workspaces' disks on them.
 //
 // A layer is an EROFS image named by its SHA-256: immutable, mounted once per host, shared by every machine.
 //
@@ -39,14 +39,14 @@ type Store struct {
 // Only another read shows whether the bytes changed too.
 var errTouched = errors.New("the file changed meanwhile")
 
-// Images are hard links into one cache, and each installation changes the times of all.
+// Images are hard links into one cache; each installation changes the times of all.
 const looksMax = 5
 
 func Open(dir string) *Store {
 	return &Store{dir: filepath.Clean(dir), uses: uses{began: time.Now()}, syncDir: pool.SyncDir}
 }
 
-// Mount reads a changed file again in full, even if its layer is mounted. Errors: os.ErrNotExist, ErrCorrupt.
+// Mount reads a changed file again in full, even if it is mounted. Errors: os.ErrNotExist, ErrCorrupt.
 func (s *Store) Mount(digest string) (mountpoint string, err error) {
 	if !digestPattern.MatchString(digest) {
 		return "", fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)

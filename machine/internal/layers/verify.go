@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every write, replacement and boot counts: a power cut may have changed verified bytes.
+// Writes, replacements and boots change it: a power cut may have changed verified bytes.
 type identity struct {
 	BootID string `json:"boot_id"`
 	Device uint64 `json:"device"`
@@ -38,7 +38,6 @@ func identify(path string) (identity, error) {
 	return identity{strings.TrimSpace(string(boot)), stat.Dev, stat.Ino, stat.Size, stat.Ctim.Nano()}, nil
 }
 
-// fresh: the image was read.
 func (s *Store) verify(image, digest string) (fresh bool, err error) {
 	before, err := identify(image)
 	if err != nil {

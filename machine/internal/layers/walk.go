@@ -12,7 +12,6 @@ import (
 // A guest may have made millions of names in one directory.
 const namesAtOnce = 64
 
-// Programs put a prefix before a path.
 const pathMax = unix.PathMax - len("/proc/self/fd/1000/")
 
 type Found struct {
@@ -72,7 +71,6 @@ func step(found Found, dropped Dropped, visit func(Found) error) error {
 	return walk(dir, found.At, dropped, visit)
 }
 
-// The read position is its own.
 func reopen(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package layerscan scans a future layer for secrets. It parses a guest's data for up to a minute of CPU, so its
-// process may only read the directory, without network.
+// process can only read the directory, without network.
 package layerscan
 
 import (
@@ -78,10 +78,10 @@ type budget struct {
 }
 
 const (
-	// LayerProcessorTime and LayerTime bound CPU and wall time: busy machines leave less than a whole CPU.
+	// LayerProcessorTime and LayerTime bound CPU and wall time: busy machines leave less than a CPU.
 	LayerProcessorTime = time.Minute
 	LayerTime          = 4 * time.Minute
-	// A file takes 20 ms, one full of the rules' words 6 s.
+	// A file takes 20 ms, or 6 s if it is full of the rules' words.
 	fileProcessorTime = time.Second
 )
 

@@ -37,7 +37,6 @@ func files(t *testing.T, content map[string]string) *os.File {
 	return root
 }
 
-// The CPU clock advances by step at each look.
 func scanOf(root *os.File, step time.Duration) *scan {
 	used, began := time.Duration(0), time.Now()
 	return &scan{root: root, entriesMax: 100, budget: newBudget(func() time.Duration { used += step; return used }, func() time.Time { return began })}

@@ -1,5 +1,4 @@
-// Package loopdev attaches files to loop devices, which detach with their last user. So no record must survive a
-// restart.
+// Package loopdev attaches files to loop devices, which detach with their last user, so nothing is recorded.
 package loopdev
 
 import (
@@ -12,8 +11,8 @@ import (
 
 const attachTries = 16 // another process may take the free device in between
 
-// Attach needs the device open until it is mounted, or it detaches. A file keeps an existing device: two would have
-// inconsistent caches.
+// Attach returns an open device. Keep it open until it is mounted, or it detaches. A file keeps an existing device: two
+// would have inconsistent caches.
 func Attach(path string, readOnly bool) (*os.File, error) {
 	backing, err := openBacking(path, readOnly)
 	if err != nil {
@@ -53,7 +52,7 @@ func configureFree(control, backing *os.File, readOnly bool) (*os.File, error) {
 	return device, nil
 }
 
-// Without direct I/O the kernel caches every page twice, and a flush of the pool waits for the whole host file system.
+// Without direct I/O the kernel caches pages twice, and a flush of the pool waits for the whole host file system.
 func configure(device, backing *os.File, readOnly bool) error {
 	flags := uint32(unix.LO_FLAGS_AUTOCLEAR)
 	if readOnly {
@@ -74,7 +73,7 @@ func configure(device, backing *os.File, readOnly bool) error {
 	return nil
 }
 
-// Find compares device and inode, because names differ between mount namespaces.
+// Find compares device and inode: names differ between mount namespaces.
 func Find(path string, readOnly bool) (*os.File, error) {
 	var want unix.Stat_t
 	if err := unix.Stat(path, &want); err != nil {
@@ -119,7 +118,7 @@ func openBacking(path string, readOnly bool) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// Most containers' /dev is not the kernel's.
+// In most containers the kernel does not manage /dev.
 func openDevice(number int, readOnly bool) (*os.File, error) {
 	path := fmt.Sprintf("/dev/loop%d", number)
 	mode := os.O_RDWR

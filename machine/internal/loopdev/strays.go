@@ -29,7 +29,7 @@ func Below(dir string) (map[int]string, error) {
 	return found, nil
 }
 
-// Detach waits for the last mount.
+// Detach takes effect with the last mount.
 func Detach(number int) error {
 	device, err := openDevice(number, false)
 	if err != nil {

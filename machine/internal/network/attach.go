@@ -19,7 +19,7 @@ type Attachment struct {
 }
 
 // Attach makes or adopts the slot's network. Until Connect, only the host reaches the machine, which reaches nothing.
-// ErrNoAddress: the network is full.
+// ErrNoAddress: no address is free.
 func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, Wish{}) }
 
 // AttachAt is Attach at a given address, if it is free. It waits while all others rest.
@@ -132,7 +132,7 @@ func (r *Router) Connect(name string) error {
 	})
 }
 
-// Release takes tens of milliseconds; the address is free after a few. An unknown slot is no error.
+// Release takes tens of milliseconds, and frees the address after a few. An unknown slot is no error.
 func (r *Router) Release(name string) error {
 	r.leave(name, "")
 	defer r.releaseTurn(name)()
@@ -159,7 +159,7 @@ func (r *Router) dismantle(s *slot) error {
 	return nil
 }
 
-// This comes first: a machine restored from this one's memory may need the address at once.
+// This is first: a machine restored from this one's memory may need the address at once.
 func (r *Router) vacate(s *slot) error {
 	address := r.address(s.index, 2)
 	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)), r.takeEnds(s), r.forgetFlows(address), r.forgetTraffic(address))
@@ -205,7 +205,7 @@ func (r *Router) takeEnds(s *slot) error {
 	return nil
 }
 
-// The next machine with this address must not get the last one's answers.
+// The address's next machine must not get the last one's answers.
 func (r *Router) forgetFlows(machine netip.Addr) error {
 	address := machine.AsSlice()
 	from, to := &netlink.ConntrackFilter{}, &netlink.ConntrackFilter{}
@@ -276,7 +276,6 @@ func (r *Router) busyWith(name string, do func(*slot) error) error {
 	return nil
 }
 
-// key holds the link and its only allowed source address.
 func (r *Router) key(s *slot) []byte {
 	address := r.address(s.index, 2).As4()
 	return append(padded(r.machineLink(s.link)), address[:]...)

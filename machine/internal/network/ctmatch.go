@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Consecutive registers of four bytes.
 const (
 	word0 = unix.NFT_REG32_00
 	word1 = unix.NFT_REG32_01
@@ -67,7 +66,6 @@ func dynamic(set *nftables.Set, operation uint32, timeout time.Duration, exprs .
 
 func goTo(chain string) words { return words{&expr.Verdict{Kind: expr.VerdictGoto, Chain: chain}} }
 
-// A reject spares programs a timeout.
 func prohibited() words {
 	const administratively = 13
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: administratively}}

@@ -123,10 +123,10 @@ func (r *Router) IsLetOut(machine netip.Addr) bool {
 	return s != nil && s.connected
 }
 
-// OnRelease registers a function that gets each removed machine's address before its reuse.
+// OnRelease registers for each removed machine's address, before its reuse.
 func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
 
-// ReleaseInTurn makes Release hold a slot's lock from `turn`. Its holder can publish an address without a race with
+// ReleaseInTurn makes Release hold a slot's lock from `turn`, whose holder can publish an address without a race with
 // reuse.
 func (r *Router) ReleaseInTurn(turn func(slot string) (end func())) { r.releaseTurn = turn }
 

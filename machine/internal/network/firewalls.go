@@ -52,8 +52,7 @@ func (r *Router) Firewalls() []Firewall {
 	return slices.Clone(r.firewalls.list)
 }
 
-// Legacy iptables sends no events, so checks are periodic. External programs can be slow, so this runs in the
-// background.
+// Legacy iptables sends no events, so checks are periodic. External programs can be slow, so this is in the background.
 func (r *Router) keepFirewalls(ctx context.Context, rewritten <-chan struct{}) {
 	if r.config.Firewall == FirewallManual {
 		r.logClosing(r.closeFirewalls())

@@ -48,7 +48,7 @@ var (
 
 type grant struct{ until map[string]time.Time }
 
-// Grant opens a name's addresses before the machine learns them. Blocked addresses are never opened.
+// Grant opens a name's addresses before the machine learns them, but never blocked ones.
 func (r *Router) Grant(machine netip.Addr, name string, addresses []netip.Addr, usable time.Duration) error {
 	r.mu.RLock()
 	s := r.byIP[machine]
@@ -294,7 +294,7 @@ func (r *Router) keepGrantsOf(s *slot, used map[netip.Addr]bool, now time.Time) 
 	return r.extend(s, names, now, 2*usableMin)
 }
 
-// The transaction fails if an old element has expired. Then the elements go one by one.
+// An expired old element fails the transaction. Then elements go one by one.
 func (r *Router) putElements(set *nftables.Set, old, put []nftables.SetElement) error {
 	err := r.replaceElements(set, old, put)
 	if !errors.Is(err, unix.ENOENT) {

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runsc's value: the kernel's default of 208 KiB drops packets at high rates.
+// runsc's value: the kernel's 208 KiB drop packets at high rates.
 const socketBufferBytes = 4 << 20
 
-// Handout is a socket for every frame, and values that runsc would read in the namespace.
+// Handout is a socket for every frame, and what runsc would read in the namespace.
 type Handout struct {
 	Place
 	Socket   *os.File
@@ -30,8 +30,8 @@ type Place struct {
 	Gateway netip.Addr
 }
 
-// HandOut removes the address from the namespace, whose kernel would answer the machine's packets. The caller closes
-// the socket.
+// HandOut takes the address from the namespace, whose kernel would answer the machine's packets. The caller closes the
+// socket.
 func (r *Router) HandOut(name string) (out *Handout, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		namespace, err := os.Open(r.machinePin(name))

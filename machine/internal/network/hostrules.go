@@ -60,8 +60,8 @@ type hostChain struct {
 	rules []words
 }
 
-// These protect the host's own and neighbouring addresses, also public ones. They keep outsiders and the host's users
-// from machines. They drop packets that the host redirects, such as to a container's port.
+// These protect the host's own and neighbouring addresses, also public ones, and machines from outsiders and the host's
+// users. They drop packets that the host redirects, such as to a container's port.
 func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []hostChain {
 	link, network := r.name("h"), r.config.MachineNetwork
 	leaving := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
@@ -112,7 +112,7 @@ func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table, neig
 	return nil
 }
 
-// Servers in a public network of the host may trust that network.
+// Servers in a public network of the host may trust it.
 func (r *Router) neighbours() ([]netip.Prefix, error) {
 	addresses, err := r.hostLinks.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Router) neighbours() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// Forwarding stays on while another instance needs it; that one gets the note.
+// Another instance may need forwarding, and gets the note.
 func (r *Router) removeHostRules() error {
 	conn, err := nftables.New()
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *Router) removeHostRules() error {
 	return setSysctl(forwarding, "0")
 }
 
-// Other programs may rely on forwarding that Berth turned on, so it stays on. "" if none forwards.
+// Other programs may rely on forwarding that Berth turned on, so it stays on. "" if there are none.
 func whoForwards(conn *nftables.Conn) (string, error) {
 	if names, err := os.ReadFile("/proc/net/ip_tables_names"); err == nil && len(bytes.TrimSpace(names)) > 0 {
 		return "legacy iptables, tables " + strings.Join(strings.Fields(string(names)), ", "), nil

@@ -21,18 +21,17 @@ const (
 
 	conntrackMaxFile    = "/proc/sys/net/netfilter/nf_conntrack_max"
 	conntrackMaxUnknown = 65_536
-	// Machines get a quarter of the computer's connection tracking.
+	// Machines get a quarter of connection tracking.
 	conntrackShare = 4
-	// This limits new TCP connections a minute; the kernel tracks ended ones two more minutes. So a machine has at most
-	// 2.5 times its limit, and all machines less than two thirds of the table.
+	// A machine may begin half its limit of TCP connections a minute; the kernel tracks ended ones two more. So it has
+	// at most 2.5 times its limit, and all machines less than two thirds of the table.
 	paceShare = 2
 )
 
 // The largest limit that keeps all connected machines within their share applies, or the last.
 var flowsMax = [...]int{4096, 1024, 256, 64}
 
-// The sets of all limits stay, so no count is lost when the limit changes. A machine never has more flows than the
-// limits' sum.
+// Sets of all limits stay, so no count is lost at a change. A machine never has more flows than the limits' sum.
 type limits struct {
 	packets, questions, streams *nftables.Set
 	flows, proxied              map[int]*nftables.Set
@@ -74,7 +73,7 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 			conn.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: exprs})
 		}
 	}
-	// connlimit omits ended TCP connections, though they stay tracked for two minutes. It counts every flow of other
+	// connlimit omits ended TCP connections, which stay tracked for two minutes, but counts every flow of other
 	// protocols.
 	begun := func(pace *nftables.Set, most int) words {
 		return rule(protocol(unix.IPPROTO_TCP), fasterThan(pace, uint64(most), expr.LimitTimeMinute, uint32(most)), drop())

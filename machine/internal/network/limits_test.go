@@ -41,7 +41,6 @@ func TestTrackedConnectionsOfOneMachineAreCapped(t *testing.T) {
 	}
 }
 
-// These connections end at once and stay tracked for two minutes.
 func (w *policed) brief(number int) (came int) {
 	for range number {
 		if conn, err := dial(w.a.ns, public, 443, 50*time.Millisecond); err == nil {
@@ -126,7 +125,7 @@ func TestPacketsOfOneMachineAreBoundedInTime(t *testing.T) {
 	for _, packets := range received(arrives) {
 		got += packets
 	}
-	// The burst, and the rate over the time that sending took.
+	// The burst, and the rate over the time of sending.
 	most := 50 + int(100*sending.Seconds()) + 1
 	if got > most || got < 40 {
 		t.Errorf("%d of %d packets came through in %s; the bound is %d", got, sent, sending, most)

@@ -75,7 +75,7 @@ func setUp(handle *netlink.Handle, name string, address netip.Addr) (netlink.Lin
 	return link, nil
 }
 
-// The kernel notices late that both ends are up. Until then packets drop, and a caller would retry only after a second.
+// The kernel notices late that both ends are up. Until then packets drop, and a retry takes a second.
 func waitUp(handle *netlink.Handle, name string) error {
 	for deadline := time.Now().Add(upBound); ; time.Sleep(200 * time.Microsecond) {
 		link, err := handle.LinkByName(name)

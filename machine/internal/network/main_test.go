@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testns.Run(m, syscall.CLONE_NEWNET, onlyLoopback, forwardingOff))
 }
 
-// A new namespace inherits forwarding from the computer, where a service turned it on.
+// A service may have turned forwarding on, which a new namespace inherits.
 func forwardingOff() error { return setSysctl(forwarding, "0") }
 
 func onlyLoopback() error {

@@ -147,7 +147,6 @@ func reset() words {
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
 }
 
-// A computer without a listener answers so.
 func unreachable() words {
 	const portUnreachable = 3
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}}

@@ -13,7 +13,7 @@ import (
 // ErrTaken: the address is in use, or no machine can have it.
 var ErrTaken = errors.New("the address is not free")
 
-// Move keeps link and socket. The sandbox must not have sent anything yet; the caller tells it the address.
+// Move keeps link and socket. The sandbox must not have sent anything; the caller tells it the address.
 func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 	r.awaitLeft(wanted.Address)
 	err = r.withSlot(name, func(s *slot) error {
@@ -30,7 +30,6 @@ func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 	return to, err
 }
 
-// A release takes some milliseconds.
 const handOver = 50 * time.Millisecond
 
 // A machine restored right after its stop gets its address back.
@@ -177,7 +176,7 @@ func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	return index, former
 }
 
-// Their setup was interrupted, or they belong to another network and are only removed.
+// An interrupted setup, or another network, whose slots are only removed.
 func (r *Router) adoptBare(bare []*slot) error {
 	for _, s := range bare {
 		if s.index = s.link; !r.used[s.index] && r.slots[s.name] == nil {

@@ -72,7 +72,7 @@ func (r *Router) NamesSetup() resolver.Setup {
 	return setup
 }
 
-// WherePacketsLeave is the host's network, or the uplink's.
+// WherePacketsLeave runs do in the host's network, or the uplink's.
 func (r *Router) WherePacketsLeave(do func() error) error {
 	if r.uplink == nil {
 		return do()

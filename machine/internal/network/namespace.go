@@ -74,7 +74,6 @@ func openOrCreateNamespace(pin string) (*os.File, error) {
 	return createNamespace(pin)
 }
 
-// The namespace itself ends with its last process.
 func removeNamespace(pin string) error {
 	for isNamespace(pin) {
 		if err := unix.Unmount(pin, unix.MNT_DETACH); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/google/nftables/userdata"
 )
 
-// A foreign native chain at the forward hook.
 type nftChain struct {
 	r     *Router
 	conn  *nftables.Conn
@@ -98,7 +97,7 @@ func (c nftChain) rules(chain string) ([]*nftables.Rule, error) {
 	return rules, nil
 }
 
-// A condition does not match every packet. The kernel refuses jumps in a circle.
+// A rule with a condition does not match every packet. The kernel refuses jumps in a circle.
 func (c nftChain) endsInDrop(chain string) (bool, error) {
 	rules, err := c.rules(chain)
 	if err != nil || len(rules) == 0 {

@@ -20,8 +20,7 @@ type Stray struct {
 	Remove func() error
 }
 
-// Strays lists objects before it looks for their slots: a slot is known before its first object and until its last is
-// gone.
+// Strays lists objects before it looks for slots: a slot is known from before its first object until its last is gone.
 func (r *Router) Strays() ([]Stray, error) {
 	inside, err := r.strayLinks()
 	if err != nil {

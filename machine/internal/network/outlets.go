@@ -22,8 +22,8 @@ const (
 	openMark = 0 // of connections allowed under allow_all
 )
 
-// Allowed connections carry the outlet's mark, and pass while it is current. After a change, the next packet in either
-// direction is checked again.
+// Allowed connections carry the outlet's mark, and pass while it is current. After a change, the next packet either way
+// is checked again.
 type outlet struct {
 	matcher *egress.Matcher
 	mark    uint32
@@ -64,7 +64,7 @@ const (
 	chainOpen     = "open"
 	chainAdmitted = "admitted"
 	chainRefused  = "refused"
-	// A peer gets a reject; the machine gets one when it sends.
+	// A peer on a forbidden connection gets a reject, and the machine one when it sends.
 	chainRefusedIn = "refused_in"
 	chainSpecial   = "refused_special"
 )

@@ -113,7 +113,6 @@ func (w policed) carries(what string, conn net.Conn, want bool) {
 	}
 }
 
-// The second write fails after the reply to the first.
 func datagram(m machine, address string, port int) error {
 	return inNamespace(m.ns, func() error {
 		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.ParseIP(address), Port: port})
@@ -138,7 +137,7 @@ func raw(t *testing.T, m machine, number int, address string) {
 			return err
 		}
 		defer unix.Close(socket)
-		// An echo request, in case a peer reads it as one.
+		// A peer may read it as an echo request.
 		return unix.Sendto(socket, []byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0}, 0, &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()})
 	}))
 }

@@ -98,7 +98,7 @@ func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	return socket, nil
 }
 
-// Inside is where packets pass the host like those of machines.
+// Inside runs do where packets pass the host like those of machines.
 func (r *Router) Inside(do func() error) error { return inNamespace(r.namespace, do) }
 
 // TrackedByProxy is half of the machines' share.

@@ -33,7 +33,7 @@ type Refusal struct {
 
 var refusalType = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
 
-// One set keeps entries from the last packet, the other from the first.
+// One set keeps entries since the last packet, the other since the first.
 func (r *Router) writeRefuser(conn *nftables.Conn, s *slot) error {
 	last, first := r.refusalSets(s)
 	for _, set := range []*nftables.Set{last, first} {

@@ -24,10 +24,10 @@ const UnknownOwner = "?"
 // longest rested is assigned, after restLeast. So starts do not fail, and a tenant's many starts cannot shorten
 // another's rest. These delays must be shorter than restLeast:
 //
-//   - the cell reconnects to hostd within 2 s and then learns of the machine's death;
+//   - the cell reconnects to hostd and learns of the machine's death: 2 s;
 //   - a link of the cell that has not learned it: 5 tries of 2.2 s;
 //   - a pending answer of the resolver: 5 s;
-//   - connections that wait for a dead secret proxy: 10 s until the next closes those of addresses without secrets.
+//   - connections that wait for a dead secret proxy: 10 s until the next closes those without secrets.
 const (
 	restFor   = 60 * time.Second
 	restLeast = 15 * time.Second
@@ -47,7 +47,7 @@ func (r *Router) restsFrom(index int, owner string, now time.Time) bool {
 	return rests && now.Sub(last.since) < restFor && (owner == "" || owner == UnknownOwner || last.owner != owner)
 }
 
-// If all rest, the longest rested is returned with its remaining time. The caller holds r.mu.
+// If all rest, this is the longest rested, with its remaining time. The caller holds r.mu.
 func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok bool) {
 	for range r.indexes() - firstIndex {
 		if r.next++; r.next >= r.indexes() {

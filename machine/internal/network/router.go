@@ -218,7 +218,7 @@ func (r *Router) refuseMove() error {
 	return nil
 }
 
-// A crash may have lost half of a link and pin.
+// A crash may have lost a slot's link or pin.
 func (r *Router) adopt() error {
 	links, err := r.listLinks()
 	if err != nil {
@@ -331,7 +331,7 @@ func (r *Router) indexes() int            { return min(1<<(30-r.config.MachineNe
 func (r *Router) hostAddress() netip.Addr { return r.address(0, 1) }
 func (r *Router) nameserver() netip.Addr  { return r.address(0, 2) }
 
-// host 1 is the router's or host's end, 2 the other.
+// host 1 is the router's or host's end.
 func (r *Router) address(index, host int) netip.Addr {
 	var address [4]byte
 	binary.BigEndian.PutUint32(address[:], uint32(number(r.config.MachineNetwork.Addr())+index*addressesEach+host))

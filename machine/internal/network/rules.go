@@ -230,7 +230,7 @@ func (r *Router) questions() []words {
 	}
 }
 
-// A packet with the current mark costs one set lookup, however many rules there are.
+// With the current mark, a packet costs one lookup, however many rules there are.
 func (r *Router) passing(special *nftables.Set) []words {
 	machines, toMachines := fromAny(r.name("m")), toAny(r.name("m"))
 	list := []words{

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/egress"
 )
 
-// documentation is never routed on the internet. Tests use it as their public network.
+// documentation is never routed on the internet. Tests use it as public.
 const documentation = "203.0.113.0/24"
 
 type span struct{ first, last uint32 }
@@ -56,7 +56,6 @@ func merge(spans []span) []span {
 	return merged
 }
 
-// A span to the end of the address space has no end element.
 func intervals(spans []span) []nftables.SetElement {
 	elements := []nftables.SetElement{}
 	for _, s := range spans {

@@ -29,7 +29,7 @@ func (r *Router) defineTraffic() {
 	r.rules.traffic = traffic{table, set("sent"), set("received")}
 }
 
-// Only accepted packets come here. Traffic with the host and DNS belong to the service and do not count.
+// Only accepted packets come here. Traffic with the host and DNS are the service's and do not count.
 func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	t := r.rules.traffic
 	conn.AddTable(t.table)
@@ -72,7 +72,7 @@ func (r *Router) Traffic(name string) (found Traffic, err error) {
 	return found, err
 }
 
-// The next machine with this address must start at zero.
+// The address's next machine must start at zero.
 func (r *Router) forgetTraffic(address netip.Addr) error {
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {
 		bytes, err := r.rules.bytesOf(set, address)
@@ -149,7 +149,7 @@ func elementQuestion(set *nftables.Set, key []byte) (netlink.Message, error) {
 		Data:   append([]byte{unix.AF_INET, unix.NFNETLINK_V0, 0, 0}, data...)}, err
 }
 
-// -1 if an attribute is missing.
+// A missing attribute gives -1.
 func counterIn(data []byte, path ...uint16) (int64, error) {
 	attributes, err := netlink.NewAttributeDecoder(data)
 	if err != nil {

@@ -60,7 +60,6 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	told("a", megabyte, megabyte)
 	told("b", 0, 0)
 
-	// Counts survive a foreign change of the rules and a restart of hostd.
 	must(t, r.rules.change(func() error { r.rules.conn.DelTable(r.rules.machines.Table); return nil }))
 	must(t, r.reload(errForeignChange))
 	call(a)

@@ -228,7 +228,6 @@ func within(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("%s: the rules are not there again", what)
 }
 
-// Docker publishes ports so.
 func publish(t *testing.T, port uint16, address string, to uint16) (withdraw func()) {
 	t.Helper()
 	conn, err := nftables.New()
@@ -251,7 +250,6 @@ func publish(t *testing.T, port uint16, address string, to uint16) (withdraw fun
 	}
 }
 
-// The world stands for the internet and has a route to the machines.
 func joinWorld(t *testing.T, host, world *os.File) {
 	t.Helper()
 	near, err := handleIn(host, unix.NETLINK_ROUTE)

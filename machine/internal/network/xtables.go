@@ -48,8 +48,8 @@ func (x xtables) tool() (*iptables.IPTables, error) {
 	return iptables.New(iptables.Path(x.program), iptables.Timeout(xtablesLockSeconds))
 }
 
-// A rule in Docker's chain is not enough: a stopped Docker leaves it behind, and a flush of FORWARD removes every jump
-// to it.
+// A stopped Docker leaves its chain behind, and a flush of FORWARD removes every jump to it, so a rule there is not
+// enough.
 func (x xtables) open() error {
 	tool, err := x.tool()
 	if err != nil {

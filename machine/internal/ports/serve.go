@@ -49,7 +49,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	return err
 }
 
-// This process may not open enough files.
+// The limits shrink if this process may not open enough files.
 func boundsHere() (proxy.Bounds, error) {
 	debug.SetMemoryLimit(proxy.MemoryMax)
 	if err := rlimit.RaiseOpenFiles(uint64(proxy.DefaultBounds.Files())); err != nil {

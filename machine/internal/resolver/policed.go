@@ -19,7 +19,7 @@ const (
 	aliasesMax = 16
 )
 
-// Some libraries wait for seconds after REFUSED. EDNS gives the reason.
+// Some libraries wait for seconds after REFUSED, so this is NXDOMAIN. EDNS gives the reason.
 func prohibited(question *dns.Msg) *dns.Msg {
 	answer := failure(question, dns.RcodeNameError)
 	if question.IsEdns0() != nil {
@@ -30,7 +30,7 @@ func prohibited(question *dns.Msg) *dns.Msg {
 	return answer
 }
 
-// The machine may connect to all addresses first. Those of other names, or above the limit, are removed.
+// letOut returns once the machine may connect to all addresses, without those of other names or above the limit.
 func (s *Server) letOut(ctx context.Context, machine netip.Addr, question, answer *dns.Msg) *dns.Msg {
 	addresses, usable := s.keepNamed(question.Question[0].Name, answer)
 	if len(addresses) == 0 {
@@ -66,7 +66,6 @@ func (s *Server) keepNamed(name string, answer *dns.Msg) (addresses []netip.Addr
 	return addresses, usable
 }
 
-// Of several CNAME records with one owner, the first counts.
 func aliasesOf(name string, records []dns.RR) map[string]bool {
 	next := map[string]string{}
 	for _, record := range records {

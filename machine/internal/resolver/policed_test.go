@@ -186,7 +186,6 @@ func TestOnlyPublicAddressesOfTheNameItselfAreGranted(t *testing.T) {
 	}
 }
 
-// The machine may control the answers.
 func TestALongAnswerIsLookedAtOnceAndToABound(t *testing.T) {
 	answer := func(records ...string) (kept int, addresses []netip.Addr) {
 		message := new(dns.Msg).SetQuestion("n0.example.com.", dns.TypeA)

@@ -21,7 +21,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// Tests use port 53 and set the host's resolvers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
 		if err := Run(); err != nil {

@@ -39,7 +39,6 @@ func (s *Server) ask(ctx context.Context, question *dns.Msg, network string) *dn
 	return nil
 }
 
-// Client subnets and cookies are left out.
 func copyQuestion(question *dns.Msg) *dns.Msg {
 	fresh := new(dns.Msg)
 	fresh.Id, fresh.RecursionDesired, fresh.CheckingDisabled = dns.Id(), question.RecursionDesired, question.CheckingDisabled

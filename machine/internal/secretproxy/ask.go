@@ -56,7 +56,7 @@ const (
 	answerForgotten = 5 * time.Second // unused values are dropped after this time
 	answerTimeout   = 3 * time.Second
 	answerBytesMax  = 8 << 20 // fifty values of 64 KiB
-	// Of all machines. Above it the largest answers go first, and their machines ask again.
+	// Of all machines. Above it the largest answers go first, and are asked for again.
 	answersTogether = 24 << 20
 )
 
@@ -72,7 +72,7 @@ type answers struct {
 	bytes   int
 }
 
-// The hosts outlive the values: connections without secrets can proceed while the cell does not answer.
+// Hosts outlive values: connections without secrets can proceed while the cell does not answer.
 type known struct {
 	asking sync.Mutex
 	answer *answer
@@ -203,7 +203,6 @@ func (a *answers) count(k *known) {
 	a.bytes, k.bytes = a.bytes+size-k.bytes, size
 }
 
-// Values go before hosts.
 func (a *answers) bound() {
 	for a.bytes > answersTogether {
 		var largest *known
@@ -231,7 +230,6 @@ func (a *answers) remember(of wire.SecretsOf) *known {
 	return k
 }
 
-// false: there was no answer.
 func (a *answers) hostsOf(of wire.SecretsOf) ([]host, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

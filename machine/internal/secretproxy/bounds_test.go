@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/fairshare"
 )
 
-// TestOneMachineHoldsNoMoreThanItsShare measures some of these upper bounds.
+// TestOneMachineHoldsNoMoreThanItsShare measures some of these.
 const (
 	passedCost  = 44 << 10  // a connection that is passed on: two buffers, two stacks
 	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head being read, unread data
@@ -243,7 +243,6 @@ func TestAHeadOfTooManyFieldsIsNotRead(t *testing.T) {
 	}
 }
 
-// An HTTP/1.1 server that closes needs a connection for each request.
 func TestAMachineBeginsNoMoreConnectionsThanItsShare(t *testing.T) {
 	w := open(t, http.HandlerFunc(seen))
 	certificate := must(w.servers.certify(boundHost, time.Now()))

@@ -22,8 +22,8 @@ var (
 	loadTogether = load{connections: 2048, bound: 384, requests: 768, headBytes: 24 << 20, onward: 384}
 )
 
-// At a total limit, the machine with the most loses its largest connection, or the longest idle of equal ones, to one
-// with less. So each machine gets at least an equal share.
+// At a total limit, the machine with the most loses its largest connection, or the longest idle of equals, to one with
+// less. So each machine gets at least an equal share.
 type budget struct {
 	together load
 
@@ -39,10 +39,9 @@ type holding struct {
 
 func newBudget() *budget { return &budget{together: loadTogether, machines: map[netip.Addr]*holding{}} }
 
-// For other purposes and closing connections.
 const filesKept = 256
 
-// The machine's end and the server's take a file descriptor each.
+// Each connection takes a file descriptor for the machine's end and one for the server's.
 func (b *budget) fit(files int) {
 	left := max(files-filesKept-b.together[onward], 0)
 	b.together[connections] = min(b.together[connections], left/2)

@@ -167,7 +167,7 @@ func closeWrite(conn net.Conn) {
 	}
 }
 
-// The router redirected the connection.
+// The connection had this destination before the router's redirect.
 func meantFor(conn net.Conn) (to netip.AddrPort, err error) {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

@@ -103,7 +103,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
 		return
 	}
-	// One server may host many tenants: the value must only reach its own.
+	// One server may host many tenants: only the right one may get the value.
 	authority, ok := authorityOf(r, f.name, port)
 	if !ok {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
@@ -133,7 +133,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	p.onward(f, put, r.ProtoMajor).ServeHTTP(w, r.WithContext(ctx))
 }
 
-// This precedes a request's first byte: its value may have become invalid while it waited.
+// No byte is written yet: the value may have become invalid while the request waited.
 func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.Conn) {
 	if time.Since(put.decided) < answerKept {
 		return
@@ -161,7 +161,7 @@ func refuseLoad(w http.ResponseWriter) {
 	refuse(w, http.StatusTooManyRequests, refusedLoad)
 }
 
-// A WebSocket starts in HTTP/1.1, so such a connection stays HTTP/1.1.
+// A WebSocket starts in HTTP/1.1, so an HTTP/1.1 connection stays so.
 func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReverseProxy {
 	f.mu.Lock()
 	if f.transport == nil {

@@ -10,8 +10,8 @@ var errTooManyFields = errors.New("a head of too many fields")
 
 type headKey struct{}
 
-// net/http limits a head's bytes, but an empty field of four bytes costs thirty times as much. HTTP/2 counts 32 more
-// bytes a field.
+// net/http limits only a head's bytes, but an empty field of four bytes costs thirty times as much. HTTP/2 counts 32
+// more a field.
 type headConn struct {
 	*tls.Conn
 	handled  atomic.Bool  // the head was read, and a body follows
@@ -55,7 +55,6 @@ func (h *head) see(text []byte) {
 	}
 }
 
-// The caller runs `end` after the answer.
 func (c *headConn) handling() (end func()) {
 	c.handled.Store(true)
 	return func() {

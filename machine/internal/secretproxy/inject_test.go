@@ -16,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// One value contains the other placeholder many times.
 func TestAValueIsNotLookedInto(t *testing.T) {
 	w := open(t, http.HandlerFunc(seen))
 	const first, second = "berth-secret-1111111111", "berth-secret-2222222222"
@@ -69,7 +68,7 @@ func TestARequestThatWouldBeTooLargeWithItsValuesIsRefusedBeforeItIsMade(t *test
 	}
 }
 
-// A server may be slow to accept the connection after the value is taken.
+// A server may be slow to accept after the value is taken.
 func TestAValueThatChangesBeforeItsConnectionIsMadeIsNotSent(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(seen))

@@ -14,7 +14,7 @@ const LineBytesMax = 1 << 20
 
 const linkTimeout = 5 * time.Second
 
-// FromHost has whose secrets each machine gets; null: none. Open connections end, because an older policy may have
+// FromHost says whose secrets each machine gets; null: none. Open connections end, because an older policy may have
 // allowed them.
 type FromHost struct {
 	ID       uint64                         `json:"id"`

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// WebSockets, streams, long downloads and uploads last.
+// Long requests are WebSockets, streams, downloads and uploads.
 const ongoingEvery = 5 * time.Second
 
 type ongoing struct {
@@ -18,7 +18,7 @@ type ongoing struct {
 	requests map[*lasting]struct{}
 }
 
-// It ends with a binding, but not with a rotation.
+// A request ends with its binding, but not with a rotation.
 type lasting struct {
 	of   wire.SecretsOf
 	name string

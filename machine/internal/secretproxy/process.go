@@ -1,5 +1,5 @@
 // Package secretproxy puts secrets into requests, in an unprivileged process: it parses input of hostile guests and
-// servers, and no guest may get its memory. No secret goes into a connection that it does not see.
+// servers, and no guest may get its memory. No secret goes into a connection that the process does not see.
 package secretproxy
 
 import (

@@ -181,7 +181,6 @@ func refusalOf(t *testing.T, response *http.Response, err error) (int, string) {
 	return response.StatusCode, response.Header.Get(RefusedHeader)
 }
 
-// Answers are cached for a moment.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testns.Patience(20 * time.Second)); !so(); time.Sleep(20 * time.Millisecond) {

@@ -82,7 +82,6 @@ func sets() (every, generic ruleSet) {
 	return every, generic
 }
 
-// Rules apply once both halves of a window were read.
 func (s *scan) readLine(line []byte) {
 	var before ruleSet // rules whose words ended in the previous half
 	state := uint16(0)

@@ -27,13 +27,13 @@ type Config struct {
 	ShowLogs     bool   `json:"show_logs,omitempty"`
 }
 
-// Mount is read-only. Unprivileged children may not enter a home with a clone.
+// Mount gives unprivileged children a read-only clone, which may lie below a home that they may not enter.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 }
 
-// Child starts together with its stage, when the previous stage is ready.
+// Child starts with its stage, when the previous stage is ready.
 type Child struct {
 	Name  string `json:"name"`
 	Stage int    `json:"stage"`
@@ -50,7 +50,7 @@ type Child struct {
 	StopSignal   string   `json:"stop_signal"`
 	StopSeconds  int      `json:"stop_seconds"`
 	StartSeconds int      `json:"start_seconds"`
-	// A running child of another version, as of its input files, is replaced.
+	// Version is of the input files. A running child of another version is replaced.
 	Version string `json:"version"`
 }
 

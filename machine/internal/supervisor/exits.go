@@ -36,7 +36,7 @@ func (t *exitTable) note(pid int, status unix.WaitStatus) {
 	t.changed = make(chan struct{})
 }
 
-// The reaper may lag behind the pidfd. An earlier supervisor's child has no known status.
+// The reaper may lag behind the pidfd. Statuses of an earlier supervisor's children are unknown.
 func (t *exitTable) take(pid int) (unix.WaitStatus, bool) {
 	deadline := time.After(exitStatusMax)
 	for {

@@ -38,7 +38,7 @@ func BecomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// Other processes end first without memory; hostd sets another score for machines.
+// If memory runs out, other processes end first; hostd sets another score for machines.
 const serviceScore = "-900"
 
 // Protect fails in some containers.
@@ -49,7 +49,6 @@ func Protect() error {
 	return nil
 }
 
-// Pidfds detect the deaths that matter.
 func reap() {
 	for {
 		var status unix.WaitStatus

@@ -57,7 +57,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// A child that serves for a moment restarts no more often than one that never serves.
+// Only serving for the longest pause resets the backoff, so such a child restarts no more often than one that never
+// serves.
 func pauseAfter(pause, served time.Duration) time.Duration {
 	if pause == 0 || served >= backoffMax {
 		return backoffMin
@@ -83,7 +84,6 @@ func (k *keeper) next() (*process, error) {
 	return start(k.config, k.child, env)
 }
 
-// served is how long the child was ready.
 func (k *keeper) watch(ctx context.Context, current *process) (served time.Duration, err error) {
 	defer current.close()
 	dead := make(chan struct{})

@@ -22,8 +22,8 @@ func openLog(dir string, child Child) (*os.File, error) {
 	return os.OpenFile(logPath(dir, child.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// Each log and its predecessor stay below 16 MiB. Children hold the files open, so a full log is copied and truncated.
-// Lines in between are lost, which is better than a full disk.
+// A log and its predecessor stay below 16 MiB. Children hold it open, so a full log is copied and truncated. Lines in
+// between are lost, which is better than a full disk.
 func boundLogs(ctx context.Context, config Config, report func(string)) {
 	ticker := time.NewTicker(logCheckEvery)
 	defer ticker.Stop()

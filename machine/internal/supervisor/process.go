@@ -79,7 +79,7 @@ func adopt(config Config, child Child) (*process, error) {
 	found, err := find(config, child)
 	if found != nil && err == nil {
 		// An earlier version may have set no limit. A container may forbid the change for other users' processes
-		// (EPERM), which keep theirs until a restart.
+		// (EPERM) until a restart.
 		if err = rlimit.NoCoreFilesOf(found.PID); errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
 			err = nil
 		}
@@ -116,7 +116,7 @@ func reopen(text []byte) *process {
 	return found
 }
 
-// Any user can fake a mark and a command line, so the user ids of an unrecorded child must match.
+// Any user can fake a mark and a command line, so user ids must match.
 func search(config Config, child Child) (*process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -17,8 +17,7 @@ const (
 	shownChunkMax = 1 << 20
 )
 
-// A journal or a container's collector gets the lines. Children write to files, so they never wait for a reader or
-// depend on one.
+// A journal or a container's collector gets the lines. Children write to files, so they never wait for a reader.
 type shownLogs struct {
 	dir   string
 	out   io.Writer
@@ -30,7 +29,6 @@ type shownLog struct {
 	rest   []byte // of an unfinished line
 }
 
-// wait returns when the last lines were shown.
 func showLogs(ctx context.Context, config Config, out io.Writer) (wait func()) {
 	s := shownLogs{dir: config.LogDir, out: out, parts: map[string]*shownLog{}}
 	for _, child := range config.Children {

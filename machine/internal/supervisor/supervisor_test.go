@@ -22,10 +22,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// Tests can kill a supervisor with the named configuration.
+// A configuration of a supervisor that tests can kill.
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
-// When the named file exists, this binary executes a program from another thread than its first, which has ended.
+// When this file exists, the binary executes a program from another thread than its first, which has ended.
 const asExecuting = "SUPERVISOR_TEST_EXECUTES"
 
 func init() {
@@ -75,7 +75,6 @@ var instances atomic.Int32
 
 func testConfig(t *testing.T, children ...Child) Config {
 	dir := t.TempDir()
-	// A test would find the children of a parallel test.
 	instance := fmt.Sprintf("%04x", instances.Add(1))
 	return Config{Instance: instance, RunDir: filepath.Join(dir, "run"), LogDir: filepath.Join(dir, "log"), Children: children}
 }
@@ -235,7 +234,6 @@ func killedSupervisor(t *testing.T, config Config) int {
 	}
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), asSupervisor+"="+path)
-	// This process's reaper may collect it first.
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (f *folder) takeDown() error {
 	return errors.Join(failed, os.RemoveAll(f.path))
 }
 
-// NotesGroup precedes the cgroups of an instance.
+// NotesGroup precedes the making of an instance's cgroups.
 func NotesGroup(t testing.TB, instance string) {
 	t.Helper()
 	if err := noteGroup(instance); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The file's factor says how much slower this computer is than a quiet one with two processors. The test runner
+// The file's factor tells how much slower this computer is than a quiet one with two processors. The test runner
 // rewrites it; tests/support/patience.ts reads it too.
 const slownessVariable = "BERTH_TEST_SLOWNESS_FILE"
 

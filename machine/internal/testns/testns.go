@@ -1,6 +1,6 @@
-// Package testns runs tests in their own namespaces: they mount, make links, start sandboxes and set rules for real.
-// The kernel ends processes and mounts with the first process. The outer process removes files and cgroups, which lie
-// or are recorded in one folder.
+// Package testns gives tests their own namespaces: they mount, start sandboxes and set rules for real. The kernel ends
+// processes and mounts with the first process. The outer process removes files and cgroups, which one folder holds or
+// records.
 package testns
 
 import (

@@ -14,7 +14,6 @@ import (
 	"time"
 )
 
-// The value marks what a run leaves.
 const leaves = "BERTH_TEST_LEAVES"
 
 func TestMain(m *testing.M) { os.Exit(Run(m, 0, leaveThings)) }
@@ -117,7 +116,6 @@ func nothingIsLeft(t *testing.T, mark, dir string) {
 	}
 }
 
-// Every computer has this hierarchy.
 func groupOf(mark string) string {
 	if _, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers")); err == nil {
 		return filepath.Join(cgroups, "berth-t"+mark)

@@ -16,7 +16,7 @@ import (
 
 type Owner struct{ UID, GID int }
 
-// Apply may fail with a half changed tree.
+// Apply leaves a half changed tree after an error.
 func Apply(root *os.File, owner Owner, from *bufio.Reader) error {
 	a := &applying{root: root, owner: owner}
 	defer a.closeParent()

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Changed has no writing process any more.
+// Changed is no longer written by any process.
 type Changed struct {
 	Upper *os.File // upper directory of the guest's root overlay
 	// A moved directory lies partly in the lower layers.
@@ -28,7 +28,7 @@ type Changed struct {
 
 var home = []string{"home", "user"}
 
-// The guest removed the root.
+// For a root that the guest removed.
 const ofGuests = 0o755
 
 // A guest chooses the size and depth of directories.
@@ -39,7 +39,7 @@ type refusedError struct{ why, path string }
 
 func (e *refusedError) Error() string { return e.why }
 
-// WriteChanges costs by changes, not by the tree.
+// WriteChanges takes time for changes, not for the tree.
 func WriteChanges(to io.Writer, changed Changed) error {
 	out := bufio.NewWriterSize(to, StreamBytes)
 	w := &walking{Changed: changed, out: out}
@@ -256,7 +256,7 @@ const (
 	moved     // continues a directory with another name
 )
 
-// A whiteout is ENOTDIR.
+// A whiteout gives ENOTDIR.
 func openUpper(parent *os.File, name string) (*os.File, int, error) {
 	dir, err := openDir(parent, name)
 	if err != nil {

@@ -24,15 +24,16 @@ type Credential struct {
 	Value string `json:"value"`
 }
 
+// Shown has the target that remains for the app.
 type Shown struct {
 	Credentials []Credential // to be tried in this order
 	Target      string
 }
 
 const (
-	// Browsers accept this only from this exact host, over TLS.
+	// CookieName is accepted only from this exact host, over TLS.
 	CookieName = "__Host-berth-port"
-	// Without TLS, browsers refuse the other cookie.
+	// PlainCookieName is for browsers without TLS, which refuse the other.
 	PlainCookieName = "berth-port"
 
 	tokenPrefix    = "sfp_"
@@ -157,7 +158,6 @@ func cookieValues(fields httpwire.Fields, name string) (values []string) {
 	return values
 }
 
-// Every other byte stays.
 func withoutCookie(value string) string {
 	if !strings.Contains(value, PlainCookieName) { // the end of both names
 		return value

@@ -13,7 +13,7 @@ type Public struct {
 }
 
 // ForApp keeps the visitor's fields in order, without credentials and hop-by-hop fields, and with correct claims about
-// origin. The writer adds the framing.
+// origin. The writer adds framing.
 func ForApp(request *httpwire.Request, credential Credential, public Public) httpwire.Fields {
 	fields := make(httpwire.Fields, 0, len(request.Fields)+4)
 	named := namedByConnection(request.Fields)
@@ -89,7 +89,7 @@ func isNamed(named []string, name string) bool {
 	return false
 }
 
-// The app would have seen another URL.
+// A Referer becomes the URL that the app would have seen.
 func withoutSecrets(referer, host string) string {
 	_, rest, found := strings.Cut(referer, "://")
 	if !found {
@@ -157,7 +157,7 @@ func Trailers(fields httpwire.Fields) httpwire.Fields {
 
 // CheckOrigin protects the cookie: browsers treat all ports as one site, and add it to requests of other workspaces'
 // pages. A WebSocket needs the same origin, and a write proof of the same workspace. `no-referrer` hides an origin as
-// `null`, so an unreadable origin is no proof.
+// `null`, so an unreadable one is no proof.
 func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public) *Refusal {
 	origin, origins := request.Fields.Only(httpwire.Origin)
 	switch {

@@ -26,7 +26,7 @@ type Names struct{ suffix string }
 // NewNames takes the domain without a port.
 func NewNames(portHost string) Names { return Names{"." + portHost} }
 
-// Place accepts only one spelling: names that browsers treat as different origins must not reach the same workspace.
+// Place accepts one spelling: names that browsers treat as different origins must not reach the same workspace.
 func (n Names) Place(host string) (Place, bool) {
 	name, port, hasPort := strings.Cut(host, ":")
 	if hasPort && !isDecimal(port, portMax) {
@@ -45,7 +45,6 @@ func (n Names) Place(host string) (Place, bool) {
 	return place, place.Port != wire.AgentPort // the agent's port belongs to no app
 }
 
-// isDecimal allows no sign and no leading zero.
 func isDecimal(text string, most int) bool {
 	if text == "" || len(text) > 5 || text[0] == '0' {
 		return false

@@ -24,7 +24,6 @@ const (
 	reasonOriginRefused     = "origin_refused"
 )
 
-// The cell is not asked for these.
 var refusals = map[string]Refusal{
 	reasonHostUnknown:       {404, reasonHostUnknown, "No port of a workspace has this name.", 0},
 	reasonCredentialMissing: {401, reasonCredentialMissing, "This port is private: a port token, a signed link or a callback URL is needed.", 0},

@@ -1,5 +1,5 @@
 // Package httpwire reads and writes HTTP/1.1 between two hostile sides. It refuses ambiguous input, and writes framing
-// again. Unlike net/http, it keeps order, case and repetition of fields.
+// again. Unlike net/http, it keeps fields' order, case and repetition.
 package httpwire
 
 import (

@@ -57,7 +57,6 @@ func isPlain(text string) bool {
 	return true
 }
 
-// No answer of an app may crash the process or be read twice.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",

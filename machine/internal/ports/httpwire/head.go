@@ -19,7 +19,6 @@ var errTooLarge = errors.New("a head is too large")
 
 var heads = sync.Pool{New: func() any { return new(make([]byte, 0, 2<<10)) }}
 
-// io.EOF means an end before the first byte.
 func readHead(r *bufio.Reader, bytesMax int, lenient bool) (lines string, err error) {
 	buffer := heads.Get().(*[]byte)
 	head := (*buffer)[:0]

@@ -24,7 +24,7 @@ func unacknowledged(t *testing.T, conn net.Conn) uint32 {
 }
 
 // The kernel delays acknowledgements by 40 ms, except a connection's first. One faster among many proves a request for
-// it, even on a slow computer.
+// it.
 func TestAnAppThatSendsHeadAndBodyApartIsNotKeptWaiting(t *testing.T) {
 	const answers, first, soon = 60, 30, 15 * time.Millisecond
 	prompt := 0

@@ -60,7 +60,7 @@ func (c *connection) serve() {
 	}
 }
 
-// HTTP/2 is served here to its end.
+// HTTP/2 is served here to its end, which also gives false.
 func (c *connection) handshake() (*tls.Conn, bool) {
 	secured := tls.Server(&owned{Conn: c.raw, of: c, done: make(chan struct{})}, c.server.tls)
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.options.Times.Head)

@@ -102,7 +102,7 @@ func (e *exchange) run(ctx context.Context) *door.Refusal {
 	return e.attempts(ctx, shown)
 }
 
-// The app must have received nothing.
+// A retry needs an app that received nothing.
 func (e *exchange) attempts(ctx context.Context, shown door.Shown) *door.Refusal {
 	ctx, cancel := context.WithTimeout(ctx, e.server.options.Times.Start)
 	defer cancel()
@@ -216,7 +216,6 @@ func (e *exchange) hold(u *upstream) *door.Refusal {
 	return nil
 }
 
-// false: a cut has closed it.
 func (e *exchange) release() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -161,7 +161,7 @@ func TestRequestsWithoutAGoodCredentialTakeNoPlaceOfTheWorkspaceThatTheyName(t *
 	}
 }
 
-// The cell first confirms a credential for a sleeping machine, so its visitors count for the workspace.
+// The cell first confirms a sleeping machine's credential, so visitors count for the workspace.
 func TestThoseWhoWaitForAWorkspaceCountForIt(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	w.cell = fakecell.Start(t, func(asked fakecell.Ask) any {

@@ -169,7 +169,7 @@ func (e *exchange) leave(keep bool) {
 	u.Close()
 }
 
-// No byte of the answer is sent before.
+// settling waits briefly for a short body, before any byte of the answer is sent.
 type settling struct {
 	*httpwire.Body
 	u     *upstream

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// Some server reads each request as two, or as another one.
 func TestARequestThatCanBeMistakenIsRefusedAndReachesNoApp(t *testing.T) {
 	app := answering(t, ok)
 	w := newWorld(t, app.Addr())

@@ -50,8 +50,8 @@ func (l *lobby) enter(c *connection, each, all int) bool {
 	return true
 }
 
-// The client with the most connections loses its longest idle, or the longest idle of all goes if no client has more
-// than the newcomer.
+// The client with the most loses its longest idle; if no client has more than the newcomer, the longest idle of all
+// goes.
 func (l *lobby) makeRoom(have int) bool {
 	var most *client
 	for _, each := range l.clients {

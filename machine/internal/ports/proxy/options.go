@@ -56,7 +56,7 @@ type Bounds struct {
 	RequestsOfAClient    int
 }
 
-// DefaultBounds have a test of the memory and files that they allow.
+// DefaultBounds: a test computes their memory and files.
 var DefaultBounds = Bounds{
 	Connections: 8_192, ConnectionsOfAClient: 512,
 	Requests: 4_096, RequestsOfAWorkspace: 1_024,

@@ -60,7 +60,6 @@ func (r raw) Await() error {
 	return err
 }
 
-// Another reader then uses the connection.
 func (e *exchange) finishWatching() {
 	e.mu.Lock()
 	unwatch := e.unwatch

@@ -35,7 +35,7 @@ type upstream struct {
 	idleAt time.Time
 }
 
-// Pool keys have one machine in one epoch, so no later machine with the address gets its connections.
+// Pool keys are of one machine in one epoch, so no later machine with the address gets its connections.
 type Pool struct {
 	mu    sync.Mutex
 	idle  map[question.Target][]*upstream

@@ -18,9 +18,7 @@ type visitor interface {
 	// close: no request follows on this connection.
 	begin(head answerHead)
 	finish(trailers httpwire.Fields) error
-	// Some bytes of the answer were sent.
 	started() bool
-	// forget drops unsent bytes.
 	forget()
 	// A truncated body must not look complete.
 	kill()
@@ -29,7 +27,7 @@ type visitor interface {
 	patience(each time.Duration)
 	hurry()
 	calm()
-	// nil: this is impossible.
+	// nil: impossible.
 	splice() (*patient, *bufio.Reader)
 }
 

@@ -33,8 +33,7 @@ type finding struct {
 
 func newWhereabouts(use *question.Use) *whereabouts { return &whereabouts{use: use} }
 
-// An answer counts at the next refused connection, which proves that the port was unreachable after the look. So this
-// does not block.
+// An answer counts at the next refused connection, which proves that the port was unreachable after the look.
 func (w *whereabouts) refused(ctx context.Context) *door.Refusal {
 	if w.pending != nil {
 		select {

@@ -99,7 +99,6 @@ func (w *world) serve(address string, changes ...change) {
 	})
 }
 
-// One credential of each kind is right, for port 3000 of hostID.
 func (w *world) decide(ask fakecell.Ask) any {
 	if ask.Credential.Value == link && ask.HostID == hostID {
 		return fakecell.Redirect{Path: "/welcome?x=1", Cookie: cookie, MaxAgeSeconds: 600}

@@ -7,11 +7,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// Visitor needs a lease. A limit may refuse it twice.
+// Visitor needs a lease.
 type Visitor interface {
-	// Unproven precedes the cell's check.
+	// Unproven precedes the cell's check. A limit may refuse it.
 	Unproven() *door.Refusal
-	// Proven follows an accepted credential: the request counts for its workspace.
+	// Proven follows an accepted credential, which counts for its workspace. A limit may refuse it.
 	Proven() *door.Refusal
 	// Cut comes at most once, if the lease ends before End has returned.
 	Cut(*door.Refusal)

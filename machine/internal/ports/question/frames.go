@@ -117,7 +117,7 @@ type refuseFrame struct {
 	door.Refusal
 }
 
-// A refused busy is cut, too.
+// cutFrame may also answer busy.
 type cutFrame struct {
 	Lease uint64 `json:"lease"`
 	door.Refusal

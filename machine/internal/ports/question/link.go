@@ -171,7 +171,7 @@ func (l *Link) send(frame sent) {
 	}
 }
 
-// Streams may still use a lease, which is asked for again.
+// Streams may still use these leases.
 func (l *Link) begin(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

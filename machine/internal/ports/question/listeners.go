@@ -12,10 +12,9 @@ const (
 )
 
 type look struct {
-	target Target
-	began  time.Time
-	done   chan struct{} // closed with the answer
-	// nil: the machine cannot say.
+	target    Target
+	began     time.Time
+	done      chan struct{} // closed with the answer
 	addresses []netip.Addr
 }
 

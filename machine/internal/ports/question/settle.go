@@ -27,7 +27,7 @@ func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	}()
 }
 
-// Leases of streams that the cell has not confirmed since the reconnect may have been revoked.
+// Streams that the cell has not confirmed since the reconnect also count: their leases may have been revoked.
 func (l *Link) settle(frame *settleFrame) {
 	asked, cuts := l.session, l.cuts()
 	var unconfirmed []*Lease
