@@ -12,8 +12,8 @@ import (
 // A thaw is noticed between steps.
 const reclaimStep = 64 << 20
 
-// OfferMemory moves a frozen group's memory to compressed swap, until it runs again or no more can be reclaimed. From a
-// disk, the first call would wait for its pages.
+// OfferMemory moves a frozen group's memory to compressed swap, until it runs again or no more can be reclaimed. From
+// swap on a disk, the first call would wait for its pages.
 func (g *Group) OfferMemory() error {
 	swaps, err := os.ReadFile("/proc/swaps")
 	if err != nil {

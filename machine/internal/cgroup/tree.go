@@ -128,7 +128,7 @@ func (t *Tree) LimitMachines(bytes int64) error {
 	return nil
 }
 
-// ProtectService prevents reclaim (v2 only).
+// ProtectService keeps this much memory of the service from reclaim (v2 only).
 func (t *Tree) ProtectService(bytes int64) error {
 	for _, group := range []string{t.name, t.Service().path} { // a group's protection is limited by its parent's
 		if err := t.v.protect(group, bytes); err != nil {
@@ -156,7 +156,7 @@ func (t *Tree) List() ([]string, error) {
 	return slots, nil
 }
 
-// Commands in it when hostd starts are orphans.
+// Commands is for runs of runsc. Processes in it when hostd starts are orphans.
 func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "commands")} }
 
 // Resolver outlives hostd.

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// No sandbox sees a sealed copy's inode. hostd runs it for disk reads.
+// program is a sealed copy: no sandbox sees its inode, and hostd runs it for disk reads.
 type program struct {
 	file     *os.File
 	text     []byte // the file, mapped

@@ -27,7 +27,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State == Paused {
 		return nil
 	}
-	// A restarted hostd asks the sandbox.
+	// Written first: a restarted hostd then asks the sandbox.
 	if err := s.setState(Pausing); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (p Process) watch() (<-chan struct{}, error) {
 	go func() {
 		defer close(done)
 		defer file.Close()
-		// The runtime cannot poll the descriptor.
+		// An error means that the runtime cannot poll the descriptor.
 		if err := raw.Read(func(fd uintptr) bool { return readable(int(fd)) }); err != nil {
 			waitByPolling(p)
 		}

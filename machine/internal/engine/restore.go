@@ -132,7 +132,7 @@ const (
 	statusRunning = `"status":"running"`
 )
 
-// The control socket bypasses that file. Only runsc's commands read it; hostd runs none on a machine.
+// The control socket bypasses runsc's container file. Only runsc's commands read it; hostd runs none on a machine.
 func (e *Engine) noteRunning(s *Sandbox) error {
 	id := e.containerID(s.Slot)
 	file, err := os.OpenFile(filepath.Join(e.runscRoot(), id+"_sandbox:"+id+".state"), os.O_RDWR, 0)

@@ -1,5 +1,5 @@
 // Package guestssh is an SSH server for one connection and its process's user. Only the API of Berth reaches its
-// streams, and has authenticated the caller, so it does not.
+// streams, and has authenticated the caller, so it does not authenticate the client.
 package guestssh
 
 import (

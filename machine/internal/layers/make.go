@@ -169,7 +169,7 @@ func sealImage(image string) (digest string, size int64, err error) {
 	return digest, info.Size(), err
 }
 
-// A start would refuse an existing file with other bytes.
+// A start would refuse an existing file with other bytes, so it is replaced.
 func (s *Store) place(image, digest string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -103,7 +103,7 @@ func (r *Router) Machine(name string) (netip.Addr, error) {
 	return netip.Addr{}, ErrUnknown
 }
 
-// Restricted omits allow_all.
+// Restricted omits machines with allow_all.
 func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runsc's value: the kernel's 208 KiB drop packets at high rates.
+// runsc's value: the kernel's default of 208 KiB drops packets at high rates.
 const socketBufferBytes = 4 << 20
 
 // Handout is a socket for every frame, and what runsc would read in the namespace.

@@ -125,7 +125,6 @@ func TestPacketsOfOneMachineAreBoundedInTime(t *testing.T) {
 	for _, packets := range received(arrives) {
 		got += packets
 	}
-	// The burst, and the rate over the time of sending.
 	most := 50 + int(100*sending.Seconds()) + 1
 	if got > most || got < 40 {
 		t.Errorf("%d of %d packets came through in %s; the bound is %d", got, sent, sending, most)

@@ -176,7 +176,7 @@ func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	return index, former
 }
 
-// An interrupted setup, or another network, whose slots are only removed.
+// Their setup was interrupted, or they are of another network and are only removed.
 func (r *Router) adoptBare(bare []*slot) error {
 	for _, s := range bare {
 		if s.index = s.link; !r.used[s.index] && r.slots[s.name] == nil {

@@ -161,7 +161,6 @@ func (c nftChain) open() error {
 	return nil
 }
 
-// iptables' rules are recognized by their jump target.
 func (r *Router) isOurs(rule *nftables.Rule) bool {
 	if comment, ok := userdata.GetString(rule.UserData, userdata.TypeComment); ok && comment == r.table() {
 		return true

@@ -137,7 +137,6 @@ func raw(t *testing.T, m machine, number int, address string) {
 			return err
 		}
 		defer unix.Close(socket)
-		// A peer may read it as an echo request.
 		return unix.Sendto(socket, []byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0}, 0, &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()})
 	}))
 }

@@ -71,7 +71,6 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	call(a)
 	told("a", 3*megabyte, 3*megabyte)
 
-	// An interrupted release leaves its counts.
 	address := a.Address
 	must(t, r.Release("a"))
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {

@@ -11,7 +11,7 @@ var errTooManyFields = errors.New("a head of too many fields")
 type headKey struct{}
 
 // net/http limits only a head's bytes, but an empty field of four bytes costs thirty times as much. HTTP/2 counts 32
-// more a field.
+// more bytes a field.
 type headConn struct {
 	*tls.Conn
 	handled  atomic.Bool  // the head was read, and a body follows

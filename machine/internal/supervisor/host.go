@@ -63,7 +63,7 @@ func reap() {
 	}
 }
 
-// Running children may use a correct mount.
+// Running children may use a correct mount, so it stays.
 func (m Mount) mount() error {
 	same, err := isSameDirectory(m.Source, m.Target)
 	if err != nil || same {

@@ -22,7 +22,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// A configuration of a supervisor that tests can kill.
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
 // When this file exists, the binary executes a program from another thread than its first, which has ended.

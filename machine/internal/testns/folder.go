@@ -25,7 +25,6 @@ const (
 // TakeDown may remove what tests left, except cgroups and files. Processes and mounts are gone by then.
 var TakeDown func(folder string) error
 
-// The outer process holds the lock.
 type folder struct {
 	path string
 	lock *os.File

@@ -249,7 +249,6 @@ func milliseconds(at unix.Timespec) int64 {
 	return max(min(at.Sec, secondsMax), 0)*1000 + at.Nsec/int64(time.Millisecond)
 }
 
-// Relations to the layers below.
 const (
 	mergedDir = iota
 	opaqueDir // hides them

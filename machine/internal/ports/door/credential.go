@@ -18,7 +18,7 @@ const (
 	Link     Kind = "link"
 )
 
-// Credential may be invalid.
+// Credential may be invalid: the cell decides.
 type Credential struct {
 	Kind  Kind   `json:"kind"`
 	Value string `json:"value"`

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// net/http must read an accepted request in the same way.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\n",

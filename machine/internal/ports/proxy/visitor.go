@@ -27,7 +27,7 @@ type visitor interface {
 	patience(each time.Duration)
 	hurry()
 	calm()
-	// nil: impossible.
+	// nil: a splice is impossible.
 	splice() (*patient, *bufio.Reader)
 }
 

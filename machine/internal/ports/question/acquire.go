@@ -11,7 +11,7 @@ import (
 type Visitor interface {
 	// Unproven precedes the cell's check. A limit may refuse it.
 	Unproven() *door.Refusal
-	// Proven follows an accepted credential, which counts for its workspace. A limit may refuse it.
+	// Proven follows acceptance: the request counts for its workspace. A limit may refuse it.
 	Proven() *door.Refusal
 	// Cut comes at most once, if the lease ends before End has returned.
 	Cut(*door.Refusal)

@@ -171,7 +171,7 @@ func (l *Link) send(frame sent) {
 	}
 }
 
-// Streams may still use these leases.
+// Streams still use some leases, which are asked for again.
 func (l *Link) begin(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
