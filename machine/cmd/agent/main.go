@@ -1,4 +1,4 @@
-// The agent is the first process of a machine: it starts every command of the guest, keeps their output, and serves files.
+// The agent is a machine's first process. It starts every command of the guest.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// guestssh serves one SSH connection on its standard input and output. Berth's CLI copies it into a workspace, and starts it there as the
-// user who logs in.
+// guestssh serves one SSH connection on stdin and stdout, in a workspace, as the user who logs in.
 package main
 
 import (

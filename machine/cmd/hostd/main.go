@@ -1,5 +1,4 @@
-// Command hostd is Berth's only root process besides the supervisor. It makes machines, disks, checkpoints and networks for the cell,
-// which calls it over a unix socket. machine/internal/wire/hostd.go describes its calls.
+// Command hostd is Berth's only root process besides the supervisor. machine/internal/wire/hostd.go has its calls.
 package main
 
 import (
@@ -26,7 +25,7 @@ const usage = `usage: hostd --config FILE [--enable-failpoints]
        hostd clean --config FILE
        hostd --list-failpoints`
 
-// The main thread stays idle: /proc/self shows its namespaces, while other threads enter foreign ones.
+// /proc/self shows the main thread's namespaces, while other threads enter foreign ones.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -80,7 +79,6 @@ func run(args []string) error {
 	return serve(config, *failpoints)
 }
 
-// readConfig refuses failpoints outside of tests.
 func readConfig(path string, enabled bool) (hostd.Config, error) {
 	config, err := hostd.ReadConfig(path)
 	if err != nil {
@@ -127,10 +125,9 @@ func serve(config hostd.Config, failpoints bool) error {
 	return host.Serve(ctx, listener)
 }
 
-// openFiles is gVisor's recommendation: a sandbox inherits hostd's limit and opens every file that its guest has open.
+// gVisor recommends it: a sandbox inherits the limit and opens every file that its guest has open.
 const openFiles = 1 << 20
 
-// cleanInside runs clean in the instance's mount namespace.
 const cleanInside = "clean-inside"
 
 func cleanUp(config hostd.Config, path string) error {

@@ -1,5 +1,4 @@
-// Command portd serves the ports of workspaces to authorized callers. It has no privileges on this computer except to call the cell,
-// which decides what may be served and where it is.
+// Command portd serves the ports of workspaces. Its only privilege is to ask the cell what may be served.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command supervisor keeps one installation of Berth running: `supervisor --data-dir D -- COMMAND…`. It locks the data directory, runs
-// COMMAND, which prepares everything and prints the supervisor's configuration, and then starts the configured processes.
+// Command supervisor keeps one installation running: `supervisor --data-dir D -- COMMAND…`. COMMAND prepares it and
+// prints the configuration.
 package main
 
 import (
@@ -28,7 +28,7 @@ const (
 	openFiles   = 65_536 // api and cell hold thousands of streams
 )
 
-// The main goroutine stays on the main thread: a parent death signal is lost when the thread that requested it ends.
+// A parent death signal is lost when the thread that requested it ends.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -50,8 +50,7 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	if dataDir == "" || len(prepare) == 0 {
 		return errors.New("usage: supervisor --data-dir D -- COMMAND…")
 	}
-	// A closed terminal or pipe must not end the service. The signal is caught and not ignored, because children would inherit ignoring
-	// it.
+	// A closed terminal or pipe must not end the service. Children would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup requests a service that outlives its terminal
@@ -88,7 +87,7 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	return supervisor.Run(ctx, config, os.Stdout)
 }
 
-// joinService moves this process, and so all future children, to a cgroup with protected CPU.
+// All children inherit the protected CPU.
 func joinService(instance string) error {
 	tree, err := cgroup.Open(instance)
 	if err != nil {

@@ -29,15 +29,12 @@ func must(t *testing.T, err error) {
 
 func TestMain(m *testing.M) { os.Exit(testns.Run(m, 0)) }
 
-// newInstance returns a name that no other installation on this computer has.
 func newInstance(t testing.TB) string {
 	name := fmt.Sprintf("t%08x", rand.Uint32())
 	testns.NotesGroup(t, name)
 	return name
 }
 
-// eachVersion runs a test on the hierarchy that machines use, and on a cgroup2 tree that is also mounted. Without
-// controllers that tree still freezes, kills and counts CPU.
 func eachVersion(t *testing.T, run func(t *testing.T, tree *Tree)) {
 	main, err := detect()
 	must(t, err)
@@ -162,7 +159,7 @@ func TestMemoryPastTheLimitIsAnOOMKillThatIsCounted(t *testing.T) {
 		group, err := tree.Create("slot1", Limits{MemoryBytes: 32 << 20})
 		must(t, err)
 		command := start(t, group, "head -c 500000000 /dev/zero | tail") // tail keeps the whole line
-		// v2 kills the whole group; v1 only the one process, whose end the shell reports.
+		// v1 kills only the one process, whose end the shell reports.
 		status := wait(command)
 		if _, two := tree.v.(*versionTwo); two && status.Signal() != syscall.SIGKILL {
 			t.Fatalf("it ended with %v", status)

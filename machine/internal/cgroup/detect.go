@@ -16,7 +16,6 @@ var (
 	neededV2 = []string{"cpu", "memory", "pids"}
 )
 
-// detect chooses v1 if the memory controller is on v1, even if a cgroup2 tree without controllers exists.
 func detect() (version, error) {
 	v1, unified, err := readMounts()
 	if err != nil {
@@ -36,7 +35,6 @@ func detect() (version, error) {
 	return openV2(unified, neededV2)
 }
 
-// readMounts maps v1 controllers to their mounts; unified is the cgroup2 mount.
 func readMounts() (v1 map[string]string, unified string, err error) {
 	file, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -67,8 +65,8 @@ func readMounts() (v1 map[string]string, unified string, err error) {
 	return v1, unified, lines.Err()
 }
 
-// openV2 first moves the processes of a container's own root group to a leaf: a group with processes cannot delegate
-// controllers to its children (only the host's real root can).
+// A group with processes cannot delegate controllers (only the host's real root can), so a container's processes move
+// to a leaf.
 func openV2(root string, needed []string) (*versionTwo, error) {
 	text, err := os.ReadFile(root + "/cgroup.controllers")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group is one cgroup (on v1: the same path under every controller).
+// Group has the same path under every v1 controller.
 type Group struct {
 	v    version
 	path string
@@ -25,20 +25,17 @@ const (
 	condemnTries = 20               // each pass reaches processes that were forked before their parent was killed
 	deleteTries  = 100              // 10 ms apart: the kernel releases dead processes a moment later
 	freezeBound  = 2 * time.Second
-	// A sandbox takes 10-20 ms to die and a caller waits for it, so poll every millisecond at first.
+	// A sandbox takes 10-20 ms to die, and a caller waits.
 	killEager = 30 * time.Millisecond
 )
 
-// OCIPath is for linux.cgroupsPath of the OCI spec. runsc joins an existing group, changes none of its limits, does
-// not delete it, and starts gofer and sentry in it. It reads the group's memory limit for the guest's MemTotal and
-// the quota for the number of CPUs. So set the guest-visible limits before the start, and raise them for headroom
-// after it. With --ignore-cgroups and a process moved into the group, the limits hold too, but the guest sees the
-// host's memory. On v1 runsc adds groups of this path under controllers that we do not use (cpuset, devices …);
-// Delete removes those, too.
+// OCIPath is for linux.cgroupsPath. runsc joins an existing group, changes none of its limits, and does not delete it.
+// It reads the memory limit for the guest's MemTotal and the quota for its CPUs. So set guest-visible limits before the
+// start, and raise them for headroom after it. With --ignore-cgroups the guest would see the host's memory. On v1 runsc
+// adds groups under unused controllers; Delete removes those, too.
 func (g *Group) OCIPath() string { return "/" + g.path }
 
-// SetLimits sets all limits; zero removes one. EBUSY: more memory is in use than the new limit, and the old limit
-// stays.
+// SetLimits treats zero as no limit. EBUSY: more memory is in use, and the old limit stays.
 func (g *Group) SetLimits(l Limits) error {
 	if l.CPUMillis < 0 || l.MemoryBytes < 0 || l.Pids < 0 {
 		return fmt.Errorf("negative limit %+v: %w", l, unix.EINVAL)
@@ -49,7 +46,7 @@ func (g *Group) SetLimits(l Limits) error {
 	return nil
 }
 
-// SetMemory sets only the memory limit; zero removes it. EBUSY: the group uses more, and the old limit stays.
+// SetMemory is SetLimits for memory.
 func (g *Group) SetMemory(bytes int64) error {
 	if err := g.v.setMemory(g.path, bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", g.path, err)
@@ -67,10 +64,10 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// Procs lists the processes that are left of a machine. A group that does not exist has none.
+// Procs is empty without a group.
 func (g *Group) Procs() ([]int, error) { return readProcs(g.v.procsFile(g.path)) }
 
-// Exists reports whether the group exists. The answer may be outdated at once.
+// Exists may be outdated at once.
 func (g *Group) Exists() bool {
 	_, err := os.Stat(g.v.procsFile(g.path))
 	return err == nil
@@ -78,7 +75,7 @@ func (g *Group) Exists() bool {
 
 func (g *Group) Freeze() error { return g.setFrozen(true) }
 
-// Thaw returns at once: processes run when they are scheduled.
+// Thaw does not wait until processes run.
 func (g *Group) Thaw() error { return g.setFrozen(false) }
 
 func (g *Group) setFrozen(on bool) error {
@@ -95,17 +92,16 @@ func (g *Group) setFrozen(on bool) error {
 
 func (g *Group) Frozen() (bool, error) { return g.v.frozen(g.path) }
 
-// FreezerFile is the file that the cell writes to thaw without hostd: "THAWED" into freezer.state (v1), "0" into
-// cgroup.freeze (v2).
+// FreezerFile is for the cell, to thaw without hostd: "THAWED" into freezer.state (v1), "0" into cgroup.freeze (v2).
 func (g *Group) FreezerFile() string { return g.v.freezerFile(g.path) }
 
-// strangers excludes this process, which on v1 has a thread in the group it spawns into.
+// On v1 this process has a thread in the group it spawns into.
 func (g *Group) strangers() ([]int, error) {
 	pids, err := g.Procs()
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() }), err
 }
 
-// Condemn sends SIGKILL to every process but the caller's, and repeats until no new process appears.
+// Condemn kills others until no new process appears.
 func (g *Group) Condemn() error {
 	condemned := map[int]bool{}
 	for range condemnTries {
@@ -126,11 +122,10 @@ func (g *Group) Condemn() error {
 	return fmt.Errorf("cgroup %s has new processes all the time", g.path)
 }
 
-// EndOthers sends SIGKILL to every process of the group but one.
+// EndOthers spares one process.
 func (g *Group) EndOthers(spared int) error { return signalAll(g.v.procsFile(g.path), spared) }
 
-// Kill ends every process but the caller's and returns when the group is empty. On v1 it thaws first, because a
-// frozen process ignores SIGKILL.
+// Kill waits until all others have ended. On v1 it thaws first: a frozen process ignores SIGKILL.
 func (g *Group) Kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killBound)
 	defer cancel()
@@ -154,7 +149,7 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// Delete removes an empty group and groups below it. It succeeds if the group does not exist.
+// Delete includes groups below.
 func (g *Group) Delete() error {
 	for _, dir := range g.v.dirs(g.path) {
 		if err := removeDir(dir); err != nil {
@@ -191,14 +186,13 @@ func removeDir(dir string) error {
 	return fmt.Errorf("%s: %w", dir, err)
 }
 
-// Stats returns zero for values whose controller is missing.
+// Stats are zero without their controller.
 func (g *Group) Stats() (cpuUsec, memoryBytes, oomKills int64, err error) {
 	s, err := g.v.stats(g.path)
 	return s.CPUUsec, s.MemoryBytes, s.OOMKills, err
 }
 
-// signalAll signals all processes but one. It holds a pidfd of each while it reads the group again, so that a reused
-// pid is not hit.
+// Pidfds are held while the group is read again, so no reused pid is hit.
 func signalAll(procsFile string, spared int) error {
 	before, err := readProcs(procsFile)
 	if err != nil {
@@ -253,12 +247,12 @@ func readProcs(file string) ([]int, error) {
 	return pids, nil
 }
 
-// isGone: the group (ENOENT, or ENODEV while it is open) or the process (ESRCH) has ended.
+// The group: ENOENT, or ENODEV while open. The process: ESRCH.
 func isGone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }
 
-// write never creates a file: a missing file means a missing controller.
+// A missing file means a missing controller.
 func write(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {

@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reclaimStep limits one request, so that a thaw is noticed soon.
+// A thaw is noticed between steps.
 const reclaimStep = 64 << 20
 
-// OfferMemory moves a frozen group's memory to the host's swap if that is compressed memory. It continues in steps
-// until the group runs again or no more can be reclaimed. Without compressed swap it does nothing: with a disk, the
-// first call would wait for its pages.
+// OfferMemory moves a frozen group's memory to compressed swap, until it runs again or no more can be reclaimed. From
+// swap on a disk, the first call would wait for its pages.
 func (g *Group) OfferMemory() error {
 	swaps, err := os.ReadFile("/proc/swaps")
 	if err != nil {
@@ -27,8 +26,7 @@ func (g *Group) OfferMemory() error {
 	return g.v.offerMemory(g.path)
 }
 
-// isCompressed parses /proc/swaps, whose first line is a heading. Every swap device must be compressed, since the
-// kernel chooses.
+// The first line is a heading. The kernel chooses the device, so all must be compressed.
 func isCompressed(swaps, zswap string) bool {
 	places := strings.Split(strings.TrimSpace(swaps), "\n")[1:]
 	for _, place := range places {
@@ -42,8 +40,7 @@ func isCompressed(swaps, zswap string) bool {
 // v1 has no proactive reclaim.
 func (v *versionOne) offerMemory(string) error { return nil }
 
-// offerMemory allows swap only during reclaim: a running machine must not lose pages in use. Pages in swap return
-// when they are used.
+// A running machine must not lose pages in use. Pages in swap return with their use.
 func (v *versionTwo) offerMemory(group string) error {
 	if !v.has("memory") {
 		return nil

@@ -25,7 +25,6 @@ func TestOnlySwapThatIsAllCompressedMemoryTakesFrozenMachines(t *testing.T) {
 	}
 }
 
-// Uses plain files in place of a cgroup: a write overwrites the file's beginning.
 func TestAFrozenGroupOffersItsMemoryOneThatRunsDoesNotAndNeitherKeepsSwap(t *testing.T) {
 	for events, want := range map[string]string{"populated 1\nfrozen 1\n": "67108864", "populated 1\nfrozen 0\n": ""} {
 		root := t.TempDir()

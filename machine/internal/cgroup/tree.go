@@ -2,9 +2,9 @@
 //
 //	berth-<instance>/machines/<slot>   one machine each, capped
 //	berth-<instance>/service           api, cell, hostd, PostgreSQL: more CPU weight than all machines together
-//	berth-<instance>/resolver          the process that answers machines' DNS questions, capped
-//	berth-<instance>/secrets           the process that puts secrets into machines' requests, capped
-//	berth-<instance>/commands          runs of the runsc command line, emptied by hostd when it starts
+//	berth-<instance>/resolver          answers machines' DNS questions, capped
+//	berth-<instance>/secrets           puts secrets into machines' requests, capped
+//	berth-<instance>/commands          runs of the runsc command line, emptied when hostd starts
 package cgroup
 
 import (
@@ -24,7 +24,7 @@ type Tree struct {
 	v    version
 }
 
-// version abstracts the hierarchies. dirs are absolute: one on v2, one for each controller on v1.
+// dirs are absolute: one on v2, one for each controller on v1.
 type version interface {
 	prepare(group string, parents bool) error // make the group; parents: its children need controllers
 	dirs(group string) []string
@@ -57,7 +57,7 @@ type Stats struct {
 	OOMKills    int64
 }
 
-// Weights in percent of the default. Sixteen to one: machines at full load slow the service by a few percent.
+// In percent of the default. At sixteen to one, machines at full load slow the service by a few percent.
 const (
 	machinesWeight = 25
 	serviceWeight  = 400
@@ -112,8 +112,7 @@ func (t *Tree) Create(slot string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// Get returns the group of a slot, whether or not it exists. A name that Create would refuse gets a group that never
-// exists.
+// Get may return a group that does not exist.
 func (t *Tree) Get(slot string) *Group {
 	if !namePattern.MatchString(slot) {
 		slot = ".invalid"
@@ -121,7 +120,7 @@ func (t *Tree) Get(slot string) *Group {
 	return &Group{v: t.v, path: filepath.Join(t.machines(), slot)}
 }
 
-// LimitMachines limits the memory of all machines together; zero removes the limit. EBUSY: they use more.
+// LimitMachines treats zero as no limit. EBUSY: they use more.
 func (t *Tree) LimitMachines(bytes int64) error {
 	if err := t.v.setMemory(t.machines(), bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", t.machines(), err)
@@ -129,7 +128,7 @@ func (t *Tree) LimitMachines(bytes int64) error {
 	return nil
 }
 
-// ProtectService protects this much of the service's memory from reclaim (v2 only).
+// ProtectService keeps this much memory of the service from reclaim (v2 only).
 func (t *Tree) ProtectService(bytes int64) error {
 	for _, group := range []string{t.name, t.Service().path} { // a group's protection is limited by its parent's
 		if err := t.v.protect(group, bytes); err != nil {
@@ -139,7 +138,7 @@ func (t *Tree) ProtectService(bytes int64) error {
 	return nil
 }
 
-// List names the slots that have a group. On v1 a group counts while any controller still has it.
+// List includes a group under any one controller.
 func (t *Tree) List() ([]string, error) {
 	seen, slots := map[string]bool{}, []string{}
 	for _, dir := range t.v.dirs(t.machines()) {
@@ -157,19 +156,18 @@ func (t *Tree) List() ([]string, error) {
 	return slots, nil
 }
 
-// Commands is for runs of the runsc command line: processes in it when hostd starts are orphans.
+// Commands is for runs of runsc. Processes in it when hostd starts are orphans.
 func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "commands")} }
 
-// Resolver is for the process that answers machines' DNS questions. It outlives hostd.
+// Resolver outlives hostd.
 func (t *Tree) Resolver() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "resolver")} }
 
-// SecretProxy is for the process that puts secrets into machines' requests. It outlives hostd.
+// SecretProxy outlives hostd.
 func (t *Tree) SecretProxy() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "secrets")} }
 
 func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
 
-// Remove kills remaining machines and commands, moves the service's processes (and a spawner's thread) out, and
-// removes every group.
+// Remove kills machines and commands, and moves other processes (and a spawner's thread) out.
 func (t *Tree) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

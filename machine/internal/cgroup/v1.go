@@ -13,11 +13,10 @@ import (
 
 const cpuPeriodUsec = 100_000
 
-// versionOne has one tree for each controller; controllers mounted together ("cpu,cpuacct") share one.
+// Controllers mounted together ("cpu,cpuacct") share a tree.
 type versionOne struct{ mounts map[string]string }
 
-// usedV1 are the controllers that get a group of ours. A cpuset group without CPUs and nodes accepts no process, and
-// the others limit nothing here.
+// A cpuset group without CPUs and nodes accepts no process; others limit nothing here.
 var usedV1 = []string{"freezer", "cpu", "cpuacct", "memory", "pids"}
 
 func (v *versionOne) file(controller, group, name string) string {
@@ -35,7 +34,7 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	if v.mounts["memory"] == "" {
 		return nil
 	}
-	// Before Linux 5.11 a group's limit includes its children only if this is set before it has any.
+	// Before Linux 5.11 a group's limit includes only children made later.
 	err := write(v.file("memory", group, "memory.use_hierarchy"), "1")
 	if errors.Is(err, os.ErrNotExist) || !parents {
 		return nil
@@ -43,7 +42,6 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	return err
 }
 
-// dirs includes every mounted controller, also those where only runsc makes groups.
 func (v *versionOne) dirs(group string) []string {
 	all := []string{}
 	for _, mount := range v.mounts {
@@ -82,8 +80,7 @@ func (v *versionOne) setLimits(group string, l Limits) error {
 	)
 }
 
-// setMemory sets memory and memory+swap to the same value, so that a machine never swaps. The second may never be
-// below the first, which determines the order.
+// Memory and memory+swap are equal, so that no machine swaps. The second may never be below the first, hence the order.
 func (v *versionOne) setMemory(group string, bytes int64) error {
 	memory, both := v.file("memory", group, "memory.limit_in_bytes"), v.file("memory", group, "memory.memsw.limit_in_bytes")
 	if bytes == 0 {
@@ -107,10 +104,10 @@ func (v *versionOne) setMemory(group string, bytes int64) error {
 	return nil
 }
 
-// protect does nothing: v1 has no protection, only memory.soft_limit_in_bytes for other groups.
+// v1 has only memory.soft_limit_in_bytes for other groups.
 func (v *versionOne) protect(string, int64) error { return nil }
 
-// freeze repeats the write until the state is reached: a concurrent fork leaves the group at FREEZING.
+// A concurrent fork leaves the group at FREEZING.
 func (v *versionOne) freeze(ctx context.Context, group string, on bool) error {
 	want := "THAWED"
 	if on {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaf holds the processes of a container's own root group.
 const leaf = "berth-rest"
 
 type versionTwo struct {
@@ -87,8 +86,7 @@ func (v *versionTwo) setWeight(group string, percent int) error {
 	return write(v.file(group, "cpu.weight"), strconv.Itoa(percent))
 }
 
-// setLimits disables swap for the machine, and lets an out-of-memory kill end the whole group: half a sandbox is
-// useless.
+// An out-of-memory kill ends the whole group: half a sandbox is useless.
 func (v *versionTwo) setLimits(group string, l Limits) error {
 	failed := v.setWeight(group, l.weight())
 	if v.has("cpu") {
@@ -108,10 +106,10 @@ func (v *versionTwo) setLimits(group string, l Limits) error {
 	return failed
 }
 
-// slackBytes is what a group may allocate between the reading of its usage and the lower limit.
+// The group may allocate this much before the lower limit applies.
 const slackBytes = 32 << 20
 
-// setMemory refuses a limit below the memory in use that cannot be reclaimed: the kernel would kill the group.
+// The kernel would kill a group that it cannot reclaim below the limit.
 func (v *versionTwo) setMemory(group string, bytes int64) error {
 	if !v.has("memory") {
 		return nil
@@ -179,7 +177,7 @@ func (v *versionTwo) frozen(group string) (bool, error) {
 	return events["frozen"] == 1, err
 }
 
-// killAll uses cgroup.kill (Linux 5.14), which no fork escapes. Older kernels get signals.
+// No fork escapes cgroup.kill (Linux 5.14).
 func (v *versionTwo) killAll(group string) error {
 	err := write(v.file(group, "cgroup.kill"), "1")
 	if errors.Is(err, os.ErrNotExist) {

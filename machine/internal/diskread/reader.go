@@ -1,5 +1,5 @@
-// Package diskread starts the process that reads a workspace's disk without its machine. The process is the agent's binary in its own
-// namespaces, with the read-only disk as its only file system. internal/agent/jail lists the privileges that it drops before it answers.
+// Package diskread reads a workspace's disk without its machine, by the agent's binary in its own namespaces. The
+// read-only disk is its only file system; internal/agent/jail lists the privileges that it drops.
 package diskread
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	Idle      time.Duration
 }
 
-// Starter starts readers from one thread, which is their parent: they end with it, and so with hostd.
+// Starter has one thread for readers, which end with it, and so with hostd.
 type Starter struct {
 	config Config
 	groups *cgroup.Tree
@@ -39,7 +39,7 @@ type Starter struct {
 	count  atomic.Int64
 }
 
-// Limits of one reader; the memory fits the agent's own limit.
+// The memory fits the agent's own limit.
 const (
 	CPUMillisMax = 1000
 	memoryBytes  = 256 << 20
@@ -52,7 +52,7 @@ const (
 	reasonBytesMax  = 1 << 10
 )
 
-// Open removes sockets that an earlier hostd left. The engine removes their readers with all orphaned cgroups.
+// Open removes old sockets. The engine removes their readers with orphaned cgroups.
 func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 	if err := os.RemoveAll(config.Dir); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 
 func (s *Starter) Empty() string { return filepath.Join(s.config.Dir, "empty") }
 
-// MountPoint is a directory for temporary mounts in other mount namespaces.
+// MountPoint is for other mount namespaces.
 func (s *Starter) MountPoint() string { return filepath.Join(s.config.Dir, "root") }
 
 type Reader struct {
@@ -85,12 +85,12 @@ type Disk struct {
 	CPUMillis int                      // CPU limit of the reader
 }
 
-// Hibernated returns a disk made of directories, topmost first.
+// Hibernated takes directories topmost first.
 func (s *Starter) Hibernated(lower []string) Disk {
 	return Disk{CPUMillis: CPUMillisMax, Open: func() (*os.File, error) { return layers.Detached(lower, s.MountPoint()) }}
 }
 
-// Start returns when the reader answers. agent is its program.
+// Start returns when the reader answers.
 func (s *Starter) Start(ctx context.Context, agent *os.File, disk Disk) (*Reader, error) {
 	name := "read-" + strings.ToLower(rand.Text()[:12])
 	limits := cgroup.Limits{CPUMillis: min(disk.CPUMillis, CPUMillisMax), MemoryBytes: memoryBytes, Pids: pidsMax}
@@ -142,7 +142,7 @@ func (s *Starter) launch(r *Reader, agent *os.File, from Disk) error {
 		_ = command.Wait() // killed, or idle: both are its end
 		close(r.done)
 	}()
-	// The reader waits for its setup, so that it does nothing outside its cgroup.
+	// Before its setup, the reader does nothing outside its cgroup.
 	if err := r.group.Add(command.Process.Pid); err != nil {
 		return err
 	}
@@ -168,7 +168,6 @@ func (s *Starter) setUp(r *Reader, answer *os.File) error {
 	return nil
 }
 
-// listen makes the socket that the reader inherits; only its owner and root can connect.
 func (s *Starter) listen(path string) (*os.File, error) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
@@ -184,7 +183,7 @@ func (s *Starter) listen(path string) (*os.File, error) {
 
 func (r *Reader) Done() <-chan struct{} { return r.done }
 
-// Awake reports whether the reader answers. If it does, its idle time starts again.
+// Awake restarts the idle time.
 func (r *Reader) Awake(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, awakeSecondsMax*time.Second)
 	defer cancel()
@@ -206,7 +205,7 @@ func (r *Reader) Awake(ctx context.Context) bool {
 	return response.StatusCode == http.StatusNoContent
 }
 
-// End returns when nothing of the reader is left, the disk's mount included. It may be called again.
+// End waits until nothing is left, not even the disk's mount. It can be repeated.
 func (r *Reader) End(ctx context.Context) error {
 	if r.hold != nil {
 		r.hold.Close()

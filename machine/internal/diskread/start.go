@@ -16,8 +16,7 @@ type start struct {
 	done    chan error
 }
 
-// namespaces are the reader's own. Its user namespace maps every id to itself, so that it may read any file of the disk, but has no
-// privileges on the host.
+// Every id maps to itself: the reader may read any file of the disk, but has no privileges on the host.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWCGROUP
 
@@ -33,7 +32,7 @@ func (s *Starter) start(command *exec.Cmd) error {
 	return <-next.done
 }
 
-// run stays on one thread for the life of the process: the kernel kills the children when their parent thread ends.
+// The kernel kills children when their parent thread ends.
 func (s *Starter) run() {
 	runtime.LockOSThread()
 	for next := range s.starts {
@@ -41,7 +40,7 @@ func (s *Starter) run() {
 	}
 }
 
-// startUnprotected removes the OOM protection inherited from hostd: the reader parses a guest's data.
+// The reader parses a guest's data, so it loses hostd's OOM protection.
 func startUnprotected(command *exec.Cmd) error {
 	if err := command.Start(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Matcher evaluates a policy. It is immutable.
+// Matcher is immutable.
 type Matcher struct {
 	Policy wire.EgressPolicy
 
@@ -16,7 +16,7 @@ type Matcher struct {
 	networks     []netip.Prefix
 }
 
-// NewMatcher takes a policy that passed Check.
+// NewMatcher needs a policy that passed Check.
 func NewMatcher(p wire.EgressPolicy) *Matcher {
 	m := &Matcher{Policy: p, exact: map[string][]uint16{}, below: map[string][]uint16{}}
 	if p.Mode != wire.EgressAllowlist {
@@ -43,7 +43,7 @@ func NewMatcher(p wire.EgressPolicy) *Matcher {
 
 func (m *Matcher) IsOpen() bool { return m.Policy.Mode == wire.EgressAllowAll }
 
-// Ports returns the sorted ports that are open at the addresses of a name. None: the name is not allowed.
+// Ports is empty if the name is not allowed.
 func (m *Matcher) Ports(name string) []uint16 {
 	name, ok := Canonical(name)
 	if !ok {
@@ -55,10 +55,10 @@ func (m *Matcher) Ports(name string) []uint16 {
 	return slices.Compact(ports)
 }
 
-// Networks returns IPv4 networks whose TCP ports are all open.
+// Networks have all TCP ports open.
 func (m *Matcher) Networks() []netip.Prefix { return m.networks }
 
-// PortsMax returns the largest number of open ports for one name.
+// PortsMax bounds one name's open ports.
 func (m *Matcher) PortsMax() (most int) {
 	count := func(of map[string][]uint16) (most int) {
 		for _, ports := range of {
@@ -69,8 +69,8 @@ func (m *Matcher) PortsMax() (most int) {
 	return count(m.exact) + count(m.below)
 }
 
-// Canonical returns a DNS name as rules are written: lower-case, without the last dot. A label may contain any bytes,
-// such as an escaped dot; no rule matches such a name.
+// Canonical spells a name as rules do. A label may contain any bytes, such as an escaped dot; no rule matches such a
+// name.
 func Canonical(name string) (string, bool) {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if name == "" || len(name) > nameBytesMax {

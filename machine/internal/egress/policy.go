@@ -1,5 +1,4 @@
-// Package egress defines policies for all that enforce them: allowed names, allowed ports of their addresses, and
-// networks that no policy opens.
+// Package egress defines policies for all that enforce them.
 package egress
 
 import (
@@ -33,7 +32,7 @@ func Default() wire.EgressPolicy {
 	return wire.EgressPolicy{Revision: wire.EgressDefault, Mode: wire.EgressAllowAll, Rules: []wire.EgressRule{}, CIDRs: []string{}}
 }
 
-// Check validates a policy. The sender has checked it too, but no sender is trusted with the kernel's rules.
+// Check does not rely on the sender: none is trusted with the kernel's rules.
 func Check(p wire.EgressPolicy) error {
 	if !revisionPattern.MatchString(p.Revision) {
 		return fmt.Errorf("egress.revision is not 1 to 64 letters, digits, dots, dashes or underscores")
@@ -96,7 +95,7 @@ func isHost(name string) bool {
 	return !slices.ContainsFunc(labels, func(label string) bool { return len(label) > labelBytesMax || !labelPattern.MatchString(label) })
 }
 
-// parseCIDR also accepts public IPv6. It has no effect: machines have no IPv6.
+// Public IPv6 has no effect: machines have none.
 func parseCIDR(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	switch {
@@ -112,14 +111,12 @@ func parseCIDR(text string) (netip.Prefix, error) {
 	return network, nil
 }
 
-// worldwide is the globally routed IPv6 space.
 var worldwide = netip.MustParsePrefix("2000::/3")
 
-// notPublic6 are exceptions within it: embedded IPv4 and documentation.
+// Exceptions are embedded IPv4 and documentation.
 var notPublic6 = prefixes("2001::/32", "2001:db8::/32", "2002::/16", "3fff::/20")
 
-// NeverReached are networks that no machine reaches under any policy: the host's neighbours, metadata services
-// (168.63.129.16 is Azure's) and other machines.
+// NeverReached holds the host's neighbours, metadata services (168.63.129.16 is Azure's) and other machines.
 var NeverReached = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "224.0.0.0/4", "240.0.0.0/4",

@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// GiveAddress moves a blank sandbox to the address that its guest knows, if that is free and the engine supports it. Otherwise the
-// sandbox keeps its address. After an error the sandbox is unusable, and a later hostd must not treat it as waiting.
+// GiveAddress moves a blank sandbox, if the address is free and the engine can. After an error the sandbox is unusable,
+// also for a later hostd.
 func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wish) error {
 	record := s.Record()
 	had, err := netip.ParseAddr(record.Address)
-	// A sandbox of an older build was made for this restore, at that address if it was free.
+	// A sandbox of an older build was made for this restore, at that address if possible.
 	if err != nil || !wanted.Address.IsValid() || had == wanted.Address || record.Build() != e.Current() {
 		return err
 	}
@@ -33,8 +33,7 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wis
 	return s.Update(func(r *Record) { r.Address = wanted.Address.String() })
 }
 
-// canTellAddresses asks the engine once, by setting the address that the sandbox has. A test with another address could collide with a
-// machine.
+// Another address than the sandbox's own could collide with a machine.
 func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Addr) (bool, error) {
 	if known := e.tellsAddresses.Load(); known != nil {
 		return *known, nil
@@ -55,7 +54,6 @@ func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Add
 	return able, nil
 }
 
-// setAddress sends no socket: the sandbox has one since its creation.
 func (e *Engine) setAddress(ctx context.Context, s *Sandbox, at network.Place) error {
 	change := sandboxNetwork{
 		FDBasedLinks:     []sandboxLink{{Name: at.Name, Addresses: addressesOf(at), Routes: routesOf(at)}},

@@ -13,15 +13,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// RemovedSlot is a slot that does not run or was never finished, with its record.
+// RemovedSlot is a slot that does not run or was never finished.
 type RemovedSlot struct {
 	Record Record   // zero if unreadable
 	Ended  bool     // it was a running machine: its end is news
 	Stuck  *Sandbox // a machine that could not be removed; it must be removed before its workspace gets another
 }
 
-// Adopt inspects processes, cgroups and directories. It returns the running sandboxes that may go on, and removes everything else with
-// this instance's name. A slot that cannot be removed does not stop the adoption of others.
+// Adopt returns sandboxes that may go on, and removes the rest. A stuck slot stops no others.
 func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []RemovedSlot, err error) {
 	slots, err := e.everySlot()
 	if err != nil {
@@ -52,7 +51,6 @@ func (e *Engine) clearSlot(ctx context.Context, s *Sandbox) RemovedSlot {
 	return left
 }
 
-// everySlot returns each slot that left any trace: a directory, a cgroup, a network, a file of runsc.
 func (e *Engine) everySlot() ([]string, error) {
 	found := map[string]bool{}
 	directories, err := os.ReadDir(e.slotsDir())
@@ -94,7 +92,6 @@ func (e *Engine) runscSlots() []string {
 	return slots
 }
 
-// adoptSlot returns the slot, and an error if it cannot go on.
 func (e *Engine) adoptSlot(slot string) (*Sandbox, error) {
 	s := &Sandbox{Slot: slot, Dir: filepath.Join(e.slotsDir(), slot)}
 	record, err := readRecord(s.Dir)
@@ -132,8 +129,7 @@ func (e *Engine) mayGoOn(record Record) error {
 	return nil
 }
 
-// isSandboxOf verifies that a process is the sandbox of a slot, by its start time, name, arguments and cgroup. runsc's own files are not
-// trusted.
+// isSandboxOf does not trust runsc's own files.
 func (e *Engine) isSandboxOf(process Process, slot string) error {
 	if process.PID == 0 || !process.Alive() {
 		return errGone
@@ -161,7 +157,7 @@ func sortedKeys(set map[string]bool) []string {
 	return keys
 }
 
-// RemoveAll ends and removes every sandbox of the instance.
+// RemoveAll is for all sandboxes of the instance.
 func (e *Engine) RemoveAll(ctx context.Context) error {
 	slots, err := e.everySlot()
 	if err != nil {

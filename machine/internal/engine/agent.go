@@ -17,28 +17,24 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// agentAnswerMax bounds an agent's answer, which comes from a hostile machine.
+// A hostile machine answers.
 const agentAnswerMax = 64 << 10
 
-// newAgentClient gives each sandbox its own connections. A claim reuses the connection of the start, and no connection reaches another
-// sandbox that gets the address later.
+// No connection may reach another sandbox that gets the address later. A claim reuses the start's connection.
 func newAgentClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		DialContext:         dialAnew,
-		MaxIdleConnsPerHost: 1,
-		// An answer is JSON of a few hundred bytes.
+		DialContext:            dialAnew,
+		MaxIdleConnsPerHost:    1,
 		MaxResponseHeaderBytes: 16 << 10,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Time limits of one connection attempt, and of all attempts.
 const (
 	dialTime    = 100 * time.Millisecond
 	dialTimeAll = 5 * time.Second
 )
 
-// dialAnew connects. The kernel repeats a lost first packet only after a second, so an attempt that takes longer than dialTime is
-// replaced by a new one. On a busy computer the sandbox may also be late with its first answer.
+// The kernel repeats a lost first packet only after a second. A sandbox's first answer may also be late.
 func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeAll)
 	defer cancel()
@@ -52,8 +48,7 @@ func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	}
 }
 
-// WriteIncarnation writes the file that tells the agent whose machine it is from this epoch on. The agent must not have looked for it
-// before: gVisor caches the absence of a file in an exclusive mount.
+// WriteIncarnation must precede the agent's look: gVisor caches a file's absence in an exclusive mount.
 func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) error {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -68,7 +63,7 @@ func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) erro
 	return os.Rename(path+".tmp", path)
 }
 
-// ClaimAgent tells an agent that its disk is mounted and whose it is. It returns the volumes that the agent could not mount.
+// ClaimAgent tells an agent its workspace. It returns the volumes that failed to mount.
 func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.Incarnation) ([]wire.RefusedVolume, error) {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -89,10 +84,9 @@ type Fitting struct {
 	Limits wire.GuestLimits
 }
 
-// Fit mounts a blank disk over the layers into a warm sandbox, and lets its agent adopt it before the claim. After an error the sandbox
-// is unusable.
+// Fit gives a warm sandbox a blank disk. After an error it is unusable.
 func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, counters string, fitting Fitting) error {
-	// Written first: the next hostd removes a sandbox that is not ready.
+	// The next hostd removes a sandbox that is not ready.
 	if err := s.Update(func(r *Record) { r.Ready = false }); err != nil {
 		return err
 	}
@@ -110,10 +104,10 @@ func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, coun
 	return s.Update(func(r *Record) { r.Ready, r.Fitted = true, fitting.Layers })
 }
 
-// CanFit reports whether the agent's protocol supports Fit.
+// CanFit reports whether the agent's protocol has Fit.
 func (s *Sandbox) CanFit() bool { return s.Record().AgentProtocol() >= wire.ProtocolFit }
 
-// WaitForAgent polls until the agent answers with the given epoch, the sandbox ends, or time is up.
+// WaitForAgent polls for the epoch.
 func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wire.Incarnation, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -135,7 +129,7 @@ func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wir
 	}
 }
 
-// noteProtocol records the agent's protocol version. An agent of an earlier hostd may speak an older one; an unsupported one is an error.
+// An earlier hostd's agent may speak an older protocol.
 func (e *Engine) noteProtocol(s *Sandbox, answer wire.Incarnation) error {
 	if !wire.SpeaksTo(answer.Protocol) {
 		return fmt.Errorf("the agent speaks protocol %d, not %d to %d", answer.Protocol, wire.AgentProtocolMin, wire.AgentProtocol)

@@ -17,8 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// program is a sealed copy of the agent's binary. Sandboxes get copies of it, and hostd runs it for disk reads; no sandbox ever sees the
-// inode.
+// program is a sealed copy: no sandbox sees its inode, and hostd runs it for disk reads.
 type program struct {
 	file     *os.File
 	text     []byte // the file, mapped
@@ -59,8 +58,7 @@ func digestOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// storeAgent keeps a copy of an agent's binary under its digest. It does not rewrite an unaltered copy: a full disk must not stop a hostd
-// that brings the same agent.
+// A full disk must not stop a hostd that brings the same agent.
 func (e *Engine) storeAgent(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -82,8 +80,8 @@ func (e *Engine) replaceAgent(digest string, text []byte, modified time.Time) er
 	return copied.become(digest, modified)
 }
 
-// partAgents gives each kept agent its own inode if a slot has a hard link to it. Slots of earlier releases do, and their guests could
-// write to it. An altered agent stays and is refused when it is needed.
+// A guest of an earlier release could write to an agent through its slot's hard link. An altered agent is refused at
+// its use.
 func (e *Engine) partAgents() error {
 	names, err := e.agents.names()
 	if err != nil {
@@ -112,8 +110,7 @@ func (e *Engine) partAgents() error {
 	return nil
 }
 
-// giveAgent copies the binary to /agent of a slot. A restore compares size and modification time with those at the checkpoint, so the
-// copy keeps both.
+// A restore compares size and modification time with those at the checkpoint.
 func (e *Engine) giveAgent(s *Sandbox, digest string) error {
 	from := e.program
 	if digest != e.agent {

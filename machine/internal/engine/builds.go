@@ -6,19 +6,18 @@ import (
 	"regexp"
 )
 
-// Build is the engine version and specification that a checkpoint needs. A sandbox stays with one build for its life.
+// Build is what a checkpoint needs. A sandbox keeps its build.
 type Build struct {
 	Engine      string // the output of `runsc --version`
 	SpecVersion int
 }
 
-// versionPattern allows safe directory names; a colon or backslash has a meaning in overlay options.
+// A colon or backslash has a meaning in overlay options.
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$`)
 
 func IsVersion(text string) bool { return versionPattern.MatchString(text) }
 
-// storeBuild keeps a copy of the engine's binary under its version, as long as a machine or checkpoint needs it. Another binary with the
-// same version replaces it: gVisor treats them as equal.
+// gVisor treats binaries of one version as equal, so the newer one stays.
 func (e *Engine) storeBuild(path, version string) error {
 	if !versionPattern.MatchString(version) {
 		return fmt.Errorf("the version that %s says, %q, cannot name a directory", path, version)
@@ -47,10 +46,10 @@ func (e *Engine) storeBuild(path, version string) error {
 // Current returns the build of new sandboxes.
 func (e *Engine) Current() Build { return Build{Engine: e.version, SpecVersion: SpecVersion} }
 
-// Builds returns the engine versions that are kept here.
+// Builds returns the engine versions here.
 func (e *Engine) Builds() ([]string, error) { return e.builds.names() }
 
-// Hold keeps an engine and an agent from collection until release. It returns an error if one is missing.
+// Hold keeps an engine and an agent from collection until release.
 func (e *Engine) Hold(engine, agent string) (release func(), missing error) {
 	letBuild, ok := e.builds.hold(engine)
 	if !ok {
@@ -64,7 +63,7 @@ func (e *Engine) Hold(engine, agent string) (release func(), missing error) {
 	return func() { letBuild(); letAgent() }, nil
 }
 
-// Keeps returns an error if the engine or agent is missing. Unlike Hold it does not protect them.
+// Keeps is Hold without the protection.
 func (e *Engine) Keeps(engine, agent string) (missing error) {
 	if !e.builds.has(engine) {
 		return fmt.Errorf("the engine %s is not kept here", engine)
@@ -75,10 +74,10 @@ func (e *Engine) Keeps(engine, agent string) (missing error) {
 	return nil
 }
 
-// Needed holds the programs in use, engines by version and agents by digest.
+// Needed has engines by version and agents by digest.
 type Needed struct{ Engines, Agents map[string]bool }
 
-// Spare reports whether other programs than those of new machines are kept.
+// Spare: there are programs other than those of new machines.
 func (e *Engine) Spare() (bool, error) {
 	for name, k := range map[string]*programStore{e.version: e.builds, e.agent: e.agents} {
 		entries, err := os.ReadDir(k.dir)
@@ -94,7 +93,7 @@ func (e *Engine) Spare() (bool, error) {
 	return false, nil
 }
 
-// Collect removes unneeded engines and agents. find determines the needed ones; programs that a verb takes during the search also stay.
+// Collect removes programs that find does not name and no verb takes meanwhile.
 func (e *Engine) Collect(find func(Needed) error) error {
 	e.builds.beginCollection()
 	e.agents.beginCollection()

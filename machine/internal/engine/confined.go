@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// capabilitiesMax are the largest capability masks of a sandbox's processes, in their own user namespace. They let the engine show files
-// of every owner, but not change mounts, networks or the kernel. The processes that run the guest's instructions are children of the
-// first and have another filter.
+// Capabilities show files of every owner, but change no mounts, networks or kernel. The guest's instructions run in
+// children of the first process, under another filter.
 var capabilitiesMax = map[string]uint64{
 	"runsc-sandbox": files | 1<<unix.CAP_SYS_PTRACE,
 	"runsc-gofer":   files | 1<<unix.CAP_SYS_CHROOT,
@@ -20,7 +19,6 @@ var capabilitiesMax = map[string]uint64{
 
 const files = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
 
-// namespacesOwn are never shared with the host.
 var namespacesOwn = []string{"user", "mnt", "net", "pid", "ipc", "uts"}
 
 func (e *Engine) confined(s *Sandbox) error {
@@ -74,7 +72,6 @@ func isConfined(pid int, most uint64) error {
 	return nil
 }
 
-// checkStatus checks a /proc/PID/status: system calls are filtered, privileges cannot be gained, and capabilities do not exceed most.
 func checkStatus(status string, most uint64) error {
 	said := map[string]string{}
 	for line := range strings.Lines(status) {

@@ -27,7 +27,6 @@ func TestAProcessWithMoreRightsThanItNeedsIsNotConfined(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Process 1 belongs to the host.
 	if err := isConfined(1, ^uint64(0)); err == nil {
 		t.Error("the host's first process is taken for confined")
 	}

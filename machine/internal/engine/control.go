@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// Time limits of an ordinary answer, which takes milliseconds, and of a save, which transfers all memory of a guest.
 const (
 	answerBound = 30 * time.Second
 	saveBound   = 10 * time.Minute
 )
 
-// ImageFiles are the parts of an image, in the order in which the sandbox takes them: state, index of pages, pages.
+// ImageFiles are in the order in which the sandbox takes them.
 var ImageFiles = []string{"checkpoint.img", "pages_meta.img", "pages.img"}
 
-// Pause stops every task of the guest. The sandbox counts pauses, so a paused one is not paused again.
+// Pause stops every task. The sandbox counts pauses, so it must not pause twice.
 func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -28,7 +27,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State == Paused {
 		return nil
 	}
-	// Written first: a hostd that finds this state after a restart asks the sandbox.
+	// Written first: a restarted hostd then asks the sandbox.
 	if err := s.setState(Pausing); err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Unpause lets a paused guest go on. One Resume too many would end the sandbox, so an uncertain state is settled first.
+// Unpause settles an uncertain state first: one Resume too many would end the sandbox.
 func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Settle replaces the uncertain state after an interrupted pause or unpause with the sandbox's real one.
+// Settle asks the sandbox after an interrupted change.
 func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State != Pausing {
 		return nil
@@ -72,8 +71,7 @@ func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Save writes the image of a paused guest. `Resume` keeps the sandbox alive even if the save fails; the guest stays paused through our
-// own pause.
+// Save needs a paused guest, which our own pause holds. `Resume` keeps the sandbox alive even after a failure.
 func (e *Engine) Save(ctx context.Context, s *Sandbox, dir string) error {
 	files, err := createImage(dir)
 	defer closeAll(files)
@@ -109,8 +107,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// IsPaused inspects the stacks of the guest's tasks: in a paused guest each one waits in doStop. The sandbox has no call for it, and the
-// guest could forge the agent's silence.
+// IsPaused reads stacks: a paused task waits in doStop. The sandbox has no call for it, and the guest could forge the
+// agent's silence.
 func (e *Engine) IsPaused(ctx context.Context, s *Sandbox) (bool, error) {
 	result, err := e.callSandbox(ctx, s, answerBound, "debug.Stacks", nil)
 	if err != nil {
@@ -140,7 +138,7 @@ func allStopped(stacks string) (bool, error) {
 	return true, nil
 }
 
-// noteState only logs a failure: a full disk must not keep a guest paused. A stale record only makes the next hostd ask the sandbox.
+// A full disk must not keep a guest paused. After a stale record the next hostd asks the sandbox.
 func (e *Engine) noteState(s *Sandbox, state string) {
 	if err := s.setState(state); err != nil {
 		e.log.Error("the record of a slot is old", "slot", s.Slot, "state", state, "error", err)

@@ -1,5 +1,4 @@
-// Package engine runs machines on gVisor: it pre-provisions sandboxes, claims, checkpoints and restores them. It knows slots and
-// directories; workspaces and permissions are hostd's.
+// Package engine runs machines on gVisor. It knows slots and directories, not workspaces and permissions.
 package engine
 
 import (
@@ -31,7 +30,7 @@ type Config struct {
 	HeadroomBytes int64 // memory above the guest's, for the sandbox itself, until SetHeadroom changes it
 }
 
-// Size is the size of a machine.
+// Size is what a machine may use.
 type Size struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -39,7 +38,7 @@ type Size struct {
 
 func (s Size) memoryBytes() int64 { return int64(s.MemoryMiB) << 20 }
 
-// Engine manages the sandboxes of one instance on this computer.
+// Engine manages one instance's sandboxes.
 type Engine struct {
 	config   Config
 	groups   *cgroup.Tree
@@ -61,7 +60,6 @@ type Engine struct {
 	held map[string]bool // slots that this process owns; all others are orphans
 }
 
-// stderrBytes bounds the stderr of all sandboxes together.
 const stderrBytes = "67108864"
 
 func Open(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, key []byte, log *slog.Logger) (*Engine, error) {
@@ -81,7 +79,6 @@ func Open(ctx context.Context, config Config, groups *cgroup.Tree, router *netwo
 	return e, e.openPrograms(ctx)
 }
 
-// openPrograms keeps this hostd's engine and agent next to those of earlier ones.
 func (e *Engine) openPrograms(ctx context.Context) error {
 	var err error
 	if e.builds, err = openKeep(filepath.Join(e.config.DataDir, "engines"), "runsc"); err != nil {
@@ -106,8 +103,7 @@ func (e *Engine) openPrograms(ctx context.Context) error {
 	return err
 }
 
-// OpenToRemove suffices for RemoveAll and needs neither runsc nor an agent. It first ends runs of runsc that an earlier hostd left, so
-// that they change nothing during the removal.
+// OpenToRemove suffices for RemoveAll. It ends an earlier hostd's runs of runsc, so that they change nothing meanwhile.
 func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, log *slog.Logger) (*Engine, error) {
 	if err := groups.Commands().Kill(ctx); err != nil {
 		return nil, fmt.Errorf("ending leftover runs of runsc: %w", err)
@@ -117,10 +113,10 @@ func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, route
 	return e, nil
 }
 
-// Version returns the full version of the current engine. A checkpoint restores only under the version that wrote it.
+// Version must equal that of a checkpoint's writer.
 func (e *Engine) Version() string { return e.version }
 
-// AgentKey derives the key of one incarnation from the host's key, so nothing is stored.
+// AgentKey derives keys, so that nothing is stored.
 func (e *Engine) AgentKey(slot string, epoch int64) string {
 	mac := hmac.New(sha256.New, e.key)
 	mac.Write([]byte("agent|" + slot + "|" + strconv.FormatInt(epoch, 10)))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// programStore is a directory of program versions that checkpoints may need. Each lies under its own name, complete or not at all.
+// Each program is complete or not there.
 type programStore struct {
 	dir, file string
 
@@ -43,7 +43,6 @@ func (k *programStore) names() ([]string, error) {
 	return names, nil
 }
 
-// hold keeps a program from collection while a verb uses it; ok is false if it is not here.
 func (k *programStore) hold(name string) (release func(), ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,14 +63,14 @@ func (k *programStore) letGo(name string) {
 	}
 }
 
-// beginCollection begins a collection: collect spares every program that a verb uses from now on.
+// collect spares what a verb uses after this.
 func (k *programStore) beginCollection() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.seen)
 }
 
-// collect removes programs that are not needed. The caller determined `needed` after look.
+// The caller determined `needed` after beginCollection.
 func (k *programStore) collect(needed map[string]bool) (removed []string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +114,6 @@ func (s *staged) discard() {
 	os.Remove(s.file.Name()) // fails harmlessly after become renamed the file
 }
 
-// become gives the copy its final name, atomically and durably.
 func (s *staged) become(name string, modified time.Time) error {
 	path := s.keep.path(name)
 	if err := errors.Join(s.file.Chmod(0o555), os.Chtimes(s.file.Name(), modified, modified), s.file.Sync(), os.MkdirAll(filepath.Dir(path), 0o700)); err != nil {

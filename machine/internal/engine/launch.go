@@ -19,10 +19,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// answerTime bounds the wait for an agent's first answer. A new sandbox takes 70-105 ms, eight at once on two cores a second.
+// A new sandbox takes 70-105 ms, eight at once on two cores a second.
 const answerTime = 30 * time.Second
 
-// StartWarm starts a warm sandbox of the current build.
+// StartWarm uses the current build.
 func (e *Engine) StartWarm(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindWarm, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
@@ -32,13 +32,12 @@ func (e *Engine) StartWarm(ctx context.Context, size Size) (*Sandbox, error) {
 	})
 }
 
-// CreateBlank creates a blank sandbox for a restore of a checkpoint of the build. It has the size of the future machine, and the wanted
-// address if that is free.
+// CreateBlank is for a restore of the build's checkpoint, at the wanted address if that is free.
 func (e *Engine) CreateBlank(ctx context.Context, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	return e.launch(ctx, KindBlank, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
 }
 
-// CreateBlankForPool creates a blank sandbox of the current build for the pool, and lets it allocate what a restore needs.
+// CreateBlankForPool allocates ahead what a restore needs.
 func (e *Engine) CreateBlankForPool(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindBlank, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
@@ -48,10 +47,9 @@ func (e *Engine) CreateBlankForPool(ctx context.Context, size Size) (*Sandbox, e
 	})
 }
 
-// StartBlank turns a blank sandbox of the current build into a warm one, which saves the longer half of a start. After an error it is
-// unusable.
+// StartBlank makes a blank sandbox warm, in the shorter half of a start. After an error it is unusable.
 func (e *Engine) StartBlank(ctx context.Context, s *Sandbox) error {
-	// Written first: it can no longer be restored into, and the next hostd removes a sandbox that is not ready.
+	// No restore is possible any more, and the next hostd removes a sandbox that is not ready.
 	if err := s.Update(func(r *Record) { r.Kind, r.Ready = KindWarm, false }); err != nil {
 		return err
 	}
@@ -71,7 +69,7 @@ func (e *Engine) create(ctx context.Context, s *Sandbox) error {
 	return e.giveNetwork(ctx, s)
 }
 
-// begin does what `runsc start` does, without the cost of a process, and waits for the agent.
+// `runsc start` would cost a process.
 func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
 	if err := e.WriteIncarnation(s, wire.Incarnation{Epoch: 0, Protocol: wire.AgentProtocol}); err != nil {
 		return err
@@ -107,7 +105,7 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build
 	return s, nil
 }
 
-// prepare makes a sandbox's directory, cgroup, network and bundle. On an error the caller must remove the returned sandbox.
+// After an error the caller must remove the sandbox.
 func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	slot := newSlotName()
 	e.hold(slot)
@@ -116,7 +114,7 @@ func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wis
 	if err := e.layOut(s); err != nil {
 		return s, err
 	}
-	// The sandbox takes the guest's memory size from this limit; headroom is added once it runs.
+	// The sandbox takes the guest's memory size from this limit; headroom comes once it runs.
 	group, err := e.groups.Create(slot, cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes(), Pids: pidsMax})
 	if err != nil {
 		return s, err
@@ -131,24 +129,24 @@ func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wis
 	return s, s.Update(func(r *Record) { r.Address, r.Nameserver = net.Address.String(), net.Nameserver.String() })
 }
 
-// slotLayout is the version of a slot directory's layout. Waiting sandboxes of another version are removed.
+// Waiting sandboxes of another layout are removed.
 const slotLayout = 4
 
-// slotDirectories are the directories of a slot. The sandbox mounts over those of its root, which it cannot make itself.
+// The sandbox mounts over these, and cannot make them itself.
 var slotDirectories = []string{
 	"tree/claim/root", "tree/claim/state", "tree/claim/quota", "tree/inc", "tree/volumes", "tree/layers", "tree/proc", "tree/sys", "tree/dev", "tree/tmp",
 	"root", "volumes", "layers/upper", "layers/template",
 }
 
-// layOut makes a slot's directory and its mounts. The guest cannot write to a host file: root, volumes base and layers are read-only
-// mounts. A disk is mounted below them later with its own permissions.
+// The guest can write to no host file: root, volumes base and layers are read-only mounts. A disk has its own
+// permissions.
 func (e *Engine) layOut(s *Sandbox) error {
 	for _, dir := range slotDirectories {
 		if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o700); err != nil {
 			return err
 		}
 	}
-	// The guest's processes leave this root before they start, but the agent's children must be able to traverse it.
+	// The agent's children traverse this root before they leave it.
 	if err := errors.Join(os.Chmod(s.tree(), 0o755), s.Update(func(*Record) {}), e.giveAgent(s, e.agent)); err != nil {
 		return err
 	}
@@ -183,12 +181,12 @@ func (e *Engine) track(s *Sandbox) error {
 	return errors.Join(e.setOOMScore(s), s.Update(func(r *Record) { r.Sandbox = process }))
 }
 
-// Resize sets the limits of a machine; the guest's view of its memory does not change.
+// Resize does not change the guest's view of its memory.
 func (e *Engine) Resize(s *Sandbox, size Size) error {
 	return keepsMemory(e.groups.Get(s.Slot).SetLimits(e.limits(size)))
 }
 
-// keepsMemory ignores EBUSY: a machine that uses more than the new limit keeps its old one until the next LimitMemory.
+// A machine that uses more keeps its old limit until the next LimitMemory.
 func keepsMemory(err error) error {
 	if errors.Is(err, unix.EBUSY) {
 		return nil
@@ -196,10 +194,10 @@ func keepsMemory(err error) error {
 	return err
 }
 
-// SetHeadroom sets the memory beyond the guest's that Resize and LimitMemory allow from now on.
+// SetHeadroom sets memory beyond the guest's for later limits.
 func (e *Engine) SetHeadroom(bytes int64) { e.headroom.Store(bytes) }
 
-// LimitMemory applies the current headroom to a machine. EBUSY means that it uses more and keeps its old limit.
+// LimitMemory applies the headroom. EBUSY: the machine uses more and keeps its old limit.
 func (e *Engine) LimitMemory(s *Sandbox) error {
 	return e.groups.Get(s.Slot).SetMemory(e.limits(s.Record().Size).MemoryBytes)
 }
@@ -208,11 +206,11 @@ func (e *Engine) limits(size Size) cgroup.Limits {
 	return cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes() + e.headroom.Load(), Pids: pidsMax}
 }
 
-// boostPercent gives a save half of the machines' CPU share next to twenty busy guests.
+// So a save gets half of the machines' CPU share next to twenty busy guests.
 const boostPercent = 2000
 
-// Boost lifts the CPU limit while the guest is stopped. Saving and loading its memory is work of the service, and would take long under a
-// small machine's limit. Resize sets the limit again.
+// Boost lifts a stopped guest's CPU limit until Resize. Saving and loading memory is the service's work, and slow under
+// it.
 func (e *Engine) Boost(s *Sandbox, size Size) error {
 	limits := e.limits(size)
 	limits.CPUMillis, limits.WeightPercent = 0, boostPercent
@@ -221,7 +219,7 @@ func (e *Engine) Boost(s *Sandbox, size Size) error {
 
 func (s *Sandbox) pidFile() string { return filepath.Join(s.Dir, "pid") }
 
-// newSlotName is short, because it becomes part of an interface's name, and random, because a slot is never reused.
+// As part of an interface's name it is short; as a slot is never reused, it is random.
 func newSlotName() string {
 	var random [3]byte
 	rand.Read(random[:])

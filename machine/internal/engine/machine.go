@@ -21,8 +21,7 @@ const (
 	killTime   = 20 * time.Second
 )
 
-// MountDisk mounts a disk into a warm or blank sandbox, through mount propagation. Outside the guest's root it adds the agent's state
-// directory, the kernel's quota counters ("" for none), and the layers for listing changes.
+// MountDisk uses mount propagation. counters: the kernel's quota counters, "" for none.
 func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) error {
 	if err := layers.Overlay(lower, disk, filepath.Join(s.root(), "claim", "root")); err != nil {
 		return fmt.Errorf("overlay: %w", err)
@@ -41,10 +40,10 @@ func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) er
 	return layers.View(lower, filepath.Join(s.Dir, "layers", "template"))
 }
 
-// OpenDisk returns a detached read-only mount of a machine's disk. It clones the machine's own overlay: a second overlay over the same
-// directories would have its own caches and miss the guest's changes.
+// OpenDisk clones the machine's own overlay, read-only. A second one would have its own caches and miss the guest's
+// changes.
 func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
-	// Private, so that mounts which the reader makes on it do not propagate to the sandbox.
+	// The reader's own mounts must not propagate to the sandbox.
 	tree, err := cloneMount(filepath.Join(s.root(), "claim", "root"), unix.MountAttr{Propagation: unix.MS_PRIVATE,
 		Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
 	if err != nil {
@@ -53,7 +52,7 @@ func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
 	return os.NewFile(uintptr(tree), "disk"), nil
 }
 
-// SetGuestDiskSize sets the disk size that the guest sees. Without it the guest sees the size of the whole pool.
+// SetGuestDiskSize hides the whole pool's size.
 func (e *Engine) SetGuestDiskSize(s *Sandbox, bytes int64) error {
 	path := filepath.Join(s.tree(), "inc", "disk_bytes")
 	if err := os.WriteFile(path+".tmp", strconv.AppendInt(nil, bytes, 10), 0o600); err != nil {
@@ -62,7 +61,7 @@ func (e *Engine) SetGuestDiskSize(s *Sandbox, bytes int64) error {
 	return os.Rename(path+".tmp", path)
 }
 
-// RestoreInto continues a checkpoint in a blank sandbox whose disk is mounted. It closes the image.
+// RestoreInto needs a blank sandbox with its disk. It closes the image.
 func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, agent string) error {
 	defer closeAll(image)
 	if err := e.giveAgent(s, agent); err != nil {
@@ -80,11 +79,11 @@ func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, 
 	return e.confined(s)
 }
 
-// ErrFixedMemory is returned for an engine not built by machine/runsc: its sandboxes cannot change their memory.
+// ErrFixedMemory: machine/runsc did not build the engine.
 var ErrFixedMemory = errors.New("the engine cannot tell a sandbox of other memory")
 
-// SetGuestMemory changes the memory size that a waiting sandbox's guest sees. The record changes first: hostd removes waiting sandboxes whose
-// recorded size is not the configured one.
+// SetGuestMemory changes the record first: hostd removes waiting sandboxes that record another size than the configured
+// one.
 func (e *Engine) SetGuestMemory(ctx context.Context, s *Sandbox, size Size) error {
 	if err := s.Update(func(r *Record) { r.Size.MemoryMiB = size.MemoryMiB }); err != nil {
 		return err
@@ -96,13 +95,13 @@ func (e *Engine) SetGuestMemory(ctx context.Context, s *Sandbox, size Size) erro
 	return err
 }
 
-// isUnknownMethod recognizes the error text of gVisor's pkg/urpc.
+// gVisor's pkg/urpc has only this text.
 func isUnknownMethod(err error) bool {
 	return err != nil && strings.HasSuffix(err.Error(), "unknown method")
 }
 
-// Condemn kills every process of a sandbox without waiting. They run no further instruction, but the kernel takes 10 ms, or 250 for a
-// large guest, to release the memory.
+// Condemn does not wait. No further instruction runs, but the kernel takes 10 ms, or 250 for a large guest, to free
+// memory.
 func (e *Engine) Condemn(s *Sandbox) error {
 	group := e.groups.Get(s.Slot)
 	if !group.Exists() {
@@ -112,7 +111,7 @@ func (e *Engine) Condemn(s *Sandbox) error {
 	return errors.Join(group.Condemn(), group.Thaw())
 }
 
-// Kill ends a sandbox and waits until its cgroup is empty.
+// Kill waits until the cgroup is empty.
 func (e *Engine) Kill(ctx context.Context, s *Sandbox) error {
 	group := e.groups.Get(s.Slot)
 	if !group.Exists() {
@@ -120,15 +119,14 @@ func (e *Engine) Kill(ctx context.Context, s *Sandbox) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
-	// A frozen task of cgroup v1 does not die before a thaw.
 	if err := group.Thaw(); err != nil {
 		return err
 	}
 	return group.Kill(ctx)
 }
 
-// Remove ends a sandbox and removes everything around it. Its network takes 36-52 ms and is released in the background. Remove can be
-// called again after a failure. A remaining mount is an error and is not descended into.
+// Remove leaves the network's release, of 36-52 ms, to the background. It can be repeated, and enters no remaining
+// mount.
 func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 	if err := e.Kill(ctx, s); err != nil {
 		return err
@@ -147,8 +145,7 @@ func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// ownerOf returns the owner of the machine in the slot. Without a record there may have been a machine: its address is then withheld from
-// every owner for a while.
+// Without a record there may have been a machine, so its address rests from every owner.
 func ownerOf(r Record) string {
 	switch {
 	case r.Claim != nil:

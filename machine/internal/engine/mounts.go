@@ -13,8 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/mountpoints"
 )
 
-// shareSelf binds a directory onto itself, read-only and shared. Later mounts below it appear, with their own permissions, in every slave
-// namespace, such as the gofer's.
+// Later mounts below it reach slave namespaces, such as the gofer's, with their own permissions.
 func shareSelf(dir string) error {
 	if err := bindReadOnly(dir, dir); err != nil {
 		return err
@@ -29,8 +28,7 @@ func share(dir string) error {
 	return nil
 }
 
-// mountEmpty makes a directory the shared, read-only base of later mounts. It is its own file system and read-only as a whole before any
-// other process sees it, so no descriptor of it permits writes.
+// The file system is read-only before any other process sees it, so no descriptor permits writes.
 func mountEmpty(dir string, fill func(dir string) error) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, "mode=755,size=4096"); err != nil {
@@ -45,8 +43,7 @@ func mountEmpty(dir string, fill func(dir string) error) error {
 	return share(dir)
 }
 
-// sealEmpty makes the file system of a directory read-only. The kernel refuses that while a descriptor may write to it. A process that
-// another goroutine forked while the directory was filled has such a descriptor until its exec.
+// The kernel refuses while a descriptor may write. A process forked meanwhile has one until its exec.
 func sealEmpty(dir string, flags uintptr) error {
 	for pause := time.Millisecond; ; pause *= 2 {
 		err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, "mode=755,size=4096")
@@ -59,8 +56,7 @@ func sealEmpty(dir string, flags uintptr) error {
 
 const sealPauseMax = 512 * time.Millisecond
 
-// bindReadOnly bind-mounts a directory read-only. It sets read-only before attaching the mount, because copies in other namespaces keep
-// the permissions that it has then.
+// Copies in other namespaces keep the permissions that the mount had when it was attached.
 func bindReadOnly(source, target string) error {
 	return bindWith(source, target, unix.MOUNT_ATTR_RDONLY)
 }
@@ -77,7 +73,6 @@ func bindWith(source, target string, attributes uint64) error {
 	return nil
 }
 
-// cloneMount returns a descriptor of a detached mount of the same files.
 func cloneMount(source string, attributes unix.MountAttr) (int, error) {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -96,7 +91,7 @@ func bind(source, target string) error {
 	return nil
 }
 
-// UnmountBelow unmounts everything at or below a path, the last first. It is no error if nothing is mounted.
+// UnmountBelow accepts that nothing is mounted.
 func UnmountBelow(path string) error {
 	points, err := MountsBelow(path)
 	if err != nil {
@@ -110,8 +105,7 @@ func UnmountBelow(path string) error {
 	return nil
 }
 
-// unmount is not lazy at first: after a normal unmount the disk is written and free. A mount that stays busy, as of an ending sandbox, is
-// detached after a second, so that the machine can be removed.
+// A normal unmount leaves the disk written and free. A busy mount, as of an ending sandbox, is detached after a second.
 func unmount(point string) error {
 	for attempt := 0; attempt < 50; attempt++ {
 		err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW)
@@ -126,7 +120,7 @@ func unmount(point string) error {
 	return unix.Unmount(point, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 }
 
-// MountsBelow lists the mount points at or below a path in this thread's mount namespace, parents before children.
+// MountsBelow lists this thread's mounts, parents before children.
 func MountsBelow(path string) ([]string, error) {
 	file, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {

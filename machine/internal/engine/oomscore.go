@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineScore is the oom_score_adj of a sandbox: if the computer runs out of memory, machines end first.
+// If memory runs out, machines end first.
 const machineScore = "500"
 
-// setOOMScore removes the OOM protection that a sandbox inherited from hostd. At its creation the sandbox is two processes, the parents of all
-// later ones.
+// A sandbox inherits hostd's protection. So far it is two processes, the parents of all later ones.
 func (e *Engine) setOOMScore(s *Sandbox) error {
 	members, err := e.groups.Get(s.Slot).Procs()
 	for _, pid := range members {

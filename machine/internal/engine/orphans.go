@@ -20,7 +20,7 @@ func (e *Engine) letGo(slot string) {
 	delete(e.held, slot)
 }
 
-// Abandon gives up a sandbox that could not be removed, so that Strays finds it.
+// Abandon leaves a stuck sandbox to Orphans.
 func (e *Engine) Abandon(s *Sandbox) { e.letGo(s.Slot) }
 
 // Has reports whether this process owns a slot.
@@ -30,8 +30,7 @@ func (e *Engine) Has(slot string) bool {
 	return e.held[slot]
 }
 
-// Orphans returns slots with a trace that this process does not own. A slot is owned from before its first trace until its last is gone.
-// So a slot that is found first and not owned afterwards is an orphan.
+// Orphans lists slots before it looks at owners: a slot is owned from before its first trace until its last is gone.
 func (e *Engine) Orphans() ([]string, error) {
 	found, err := e.everySlot()
 	if err != nil {

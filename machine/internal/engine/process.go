@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process identifies one process by pid and start time: a pid alone is reused.
+// Process has a start time: pids are reused.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat
@@ -28,13 +28,13 @@ func FindProcess(pid int) (Process, error) {
 	return Process{PID: pid, Start: start}, nil
 }
 
-// Alive reports whether this process runs. A zombie does not count: it holds neither memory nor mounts.
+// Alive excludes a zombie: it holds neither memory nor mounts.
 func (p Process) Alive() bool {
 	start, err := startTime(p.PID)
 	return err == nil && start == p.Start
 }
 
-// open returns a pidfd of this process. It checks the start time before and after, so that a reused pid is noticed.
+// The start time, before and after, shows a reused pid.
 func (p Process) open() (*os.File, error) {
 	if !p.Alive() {
 		return nil, errGone
@@ -50,7 +50,7 @@ func (p Process) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "pidfd"), nil
 }
 
-// watch returns a channel that closes when the process ends. It needs no thread, because a pidfd becomes readable then.
+// A pidfd becomes readable at the end, so watch needs no thread.
 func (p Process) watch() (<-chan struct{}, error) {
 	file, err := p.open()
 	if err != nil {
@@ -65,7 +65,7 @@ func (p Process) watch() (<-chan struct{}, error) {
 	go func() {
 		defer close(done)
 		defer file.Close()
-		// An error means that the runtime cannot poll the descriptor; the process is then polled by its pid.
+		// An error means that the runtime cannot poll the descriptor.
 		if err := raw.Read(func(fd uintptr) bool { return readable(int(fd)) }); err != nil {
 			waitByPolling(p)
 		}
@@ -84,7 +84,7 @@ func startTime(pid int) (uint64, error) {
 	if err != nil {
 		return 0, errGone
 	}
-	// The command's name is in parentheses and may itself contain parentheses.
+	// The command's name may contain parentheses.
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
 		return 0, fmt.Errorf("unexpected stat of process %d", pid)
@@ -99,7 +99,6 @@ func startTime(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// arguments returns the command line of a process; nil if it is gone.
 func arguments(pid int) []string {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil || len(line) == 0 {

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree is os.RemoveAll that crosses no mount: a slot's directory has workspaces' disks mounted in it, and a missed mount must not
-// cost its files. A mount point and its parents are errors.
+// removeTree crosses no mount: a missed mount of a workspace's disk must not cost its files.
 func removeTree(path string) error {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// A restore through the control socket saves the 15 ms that `runsc restore` needs to start, and uses a prepared network. The field names
-// follow gVisor's runsc/boot/network.go and controller.go. If another gVisor changes them, the tests that restore a machine fail.
+// The control socket saves the 15 ms that `runsc restore` needs to start. Field names follow gVisor's
+// runsc/boot/network.go and controller.go; tests that restore notice a change.
 
 type sandboxNetwork struct {
 	LoopbackLinks    []sandboxLink
@@ -61,7 +61,6 @@ func (e *Engine) giveNetwork(ctx context.Context, s *Sandbox) error {
 	return err
 }
 
-// networkOf returns the network configuration that runsc would derive from the namespace.
 func networkOf(link *network.Handout) sandboxNetwork {
 	loopback := net.IPNet{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}
 	return sandboxNetwork{
@@ -108,18 +107,17 @@ func OpenImage(image string) ([]*os.File, error) {
 	return files, nil
 }
 
-// restoreImage returns when every page is loaded. A sandbox that loads in the background would die of a bad page after hostd reported it
-// as running.
+// A sandbox that loads in the background would die of a bad page after hostd reported it as running.
 func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File) error {
 	options := map[string]bool{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false}
 	_, err := e.callSandbox(ctx, s, commandTime, "containerManager.Restore", options, files...)
 	return err
 }
 
-// spareSpaces is the number of guest processes that a blank sandbox prepares for: agent, one or two programs, and the first command.
+// For agent, one or two programs, and the first command.
 const spareSpaces = 4
 
-// prepareRestore lets a blank sandbox allocate ahead what a restore needs. An engine not built by machine/runsc cannot, and skips it.
+// An engine not built by machine/runsc has no Prepare.
 func (e *Engine) prepareRestore(ctx context.Context, s *Sandbox) error {
 	_, err := e.callSandbox(ctx, s, answerBound, "containerManager.Prepare", map[string]int{"AddressSpaces": spareSpaces})
 	if isUnknownMethod(err) {
@@ -128,14 +126,13 @@ func (e *Engine) prepareRestore(ctx context.Context, s *Sandbox) error {
 	return err
 }
 
-// Status in runsc's container file before and after the start. Both have the same length, so one can overwrite the other in place.
+// Equal lengths: one overwrites the other in runsc's container file.
 const (
 	statusCreated = `"status":"created"`
 	statusRunning = `"status":"running"`
 )
 
-// noteRunning updates runsc's container file, which the control socket bypasses. Only runsc's commands read it; hostd runs none on a
-// machine.
+// The control socket bypasses runsc's container file. Only runsc's commands read it; hostd runs none on a machine.
 func (e *Engine) noteRunning(s *Sandbox) error {
 	id := e.containerID(s.Slot)
 	file, err := os.OpenFile(filepath.Join(e.runscRoot(), id+"_sandbox:"+id+".state"), os.O_RDWR, 0)

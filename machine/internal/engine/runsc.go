@@ -18,8 +18,7 @@ const (
 	tailBytes   = 2048
 )
 
-// runsc runs one command with the slot's own build, so all flags must be known to every kept build. The sandbox inherits the standard
-// streams, so they are files and never pipes.
+// Every kept build must know all flags. The sandbox inherits the standard streams, so they are files, never pipes.
 func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -45,8 +44,6 @@ func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) er
 	return nil
 }
 
-// runscVersion returns the text after "version" on the first line of `runsc --version`. A checkpoint restores only under exactly this
-// version.
 func runscVersion(ctx context.Context, binary string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -67,7 +64,7 @@ func (e *Engine) lastWords(slot *Sandbox, log string) string {
 	return strings.TrimSpace(string(words))
 }
 
-// tail reads only the end: the file may be as long as stderrBytes.
+// The file may be as long as stderrBytes.
 func tail(path string) []byte {
 	file, err := os.Open(path)
 	if err != nil {
@@ -87,7 +84,7 @@ func tail(path string) []byte {
 
 func (e *Engine) runscRoot() string { return filepath.Join(e.config.RunDir, "runsc") }
 
-// stderrPath lies on a small file system that bounds the sandboxes' output.
+// This small file system bounds the output.
 func (e *Engine) stderrPath(slot string) string { return filepath.Join(e.logsDir(), slot) }
 
 func (e *Engine) containerID(slot string) string { return "berth-" + e.config.Instance + "-" + slot }
@@ -96,7 +93,7 @@ func (e *Engine) controlSocket(slot string) string {
 	return filepath.Join(e.runscRoot(), "runsc-"+e.containerID(slot)+".sock")
 }
 
-// forget removes runsc's files of a removed sandbox. `runsc delete` takes 15 ms for that, and fails on a sandbox that it does not know.
+// `runsc delete` takes 15 ms, and fails on a sandbox that it does not know.
 func (e *Engine) forget(slot string) error {
 	id := e.containerID(slot)
 	paths, err := filepath.Glob(filepath.Join(e.runscRoot(), "*"+id+"*"))

@@ -27,7 +27,7 @@ const (
 	Paused     = "paused"
 )
 
-// Claim describes a machine's owner and state, as far as it must survive a restart of hostd.
+// Claim must survive a restart of hostd.
 type Claim struct {
 	Owner       string   `json:"workspace_id"` // names the subject: wire.SubjectOf
 	OperationID string   `json:"operation_id"`
@@ -40,13 +40,12 @@ type Claim struct {
 	StartedAt   string   `json:"started_at"`
 	Connected   bool     `json:"connected"`
 	OOMKills    int64    `json:"oom_kills"` // of the cgroup when it was claimed
-	// Volumes are those that may be mounted: recorded before the mount, dropped after the unmount.
-	Volumes []wire.Volume `json:"volumes,omitempty"`
-	// RefusedVolumes were omitted by the start or restore.
+	// Recorded before the mount, dropped after the unmount.
+	Volumes        []wire.Volume        `json:"volumes,omitempty"`
 	RefusedVolumes []wire.RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
-// Record is the file next to a slot. It tells where to look, but does not prove that a sandbox runs.
+// Record does not prove that a sandbox runs.
 type Record struct {
 	Slot        string  `json:"slot"`
 	Kind        string  `json:"kind"`
@@ -60,12 +59,12 @@ type Record struct {
 	Address     string  `json:"address"`                  // of the guest, without port
 	Nameserver  string  `json:"nameserver"`
 	Sandbox     Process `json:"sandbox"`
-	// Fitted are the layers below a prepared blank disk, the lowest first; empty: no disk yet.
+	// Layers below a prepared blank disk, the lowest first; empty: no disk.
 	Fitted []string `json:"fitted,omitempty"`
 	Claim  *Claim   `json:"claim,omitempty"`
 }
 
-// AgentProtocol returns the agent's protocol version: records without one are of version 1.
+// AgentProtocol is 1 for records without one.
 func (r Record) AgentProtocol() int { return max(r.Protocol, 1) }
 
 func (r Record) Build() Build { return Build{Engine: r.Engine, SpecVersion: r.SpecVersion} }
@@ -80,7 +79,7 @@ type Sandbox struct {
 	done   <-chan struct{} // closed when the sandbox process ended; nil before it was found
 }
 
-// Record returns a copy of the record.
+// Record returns a copy.
 func (s *Sandbox) Record() Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,13 +110,12 @@ func (s *Sandbox) Ended() bool {
 	}
 }
 
-// root is the sandbox's read-only root. Only mounts below it can be writable.
+// Only mounts below root can be writable.
 func (s *Sandbox) root() string { return filepath.Join(s.Dir, "root") }
 
-// tree is the same directory for hostd, writable.
+// tree is root, writable for hostd.
 func (s *Sandbox) tree() string { return filepath.Join(s.Dir, "tree") }
 
-// writeRecord replaces the file in one step. It does not sync: after a power cut no sandbox is left.
 func writeRecord(dir string, record Record) error {
 	text, err := json.Marshal(record)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/cgroup"
 )
 
-// spawner starts every run of runsc inside the commands' cgroup. runsc then moves itself to the machine's cgroup and starts the sandbox
-// there. Moving it later from outside would split a sandbox over two cgroups.
+// spawner starts runsc in the commands' cgroup, and runsc moves itself: a later move would split a sandbox over two
+// cgroups.
 //
-// The spawner is one thread that lives as long as hostd. The children ask for a death signal of their parent *thread*, so they die with
-// hostd; the next hostd kills any survivor in the cgroup. The sandboxes inherit neither cgroup nor death signal.
+// The thread lives as long as hostd. Death signals are of the parent *thread*, so runs die with hostd; the next one
+// kills survivors. Sandboxes inherit neither.
 type spawner struct {
 	dir    string
 	starts chan spawn
@@ -49,7 +49,7 @@ func (s *spawner) run() {
 	}
 }
 
-// startHere moves this thread into the cgroup if the kernel allows it (cgroup v1), or else lets the kernel place the child there.
+// On cgroup v2 the kernel places the child.
 func (s *spawner) startHere(command *exec.Cmd, joined *bool) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	tasks := filepath.Join(s.dir, "tasks")

@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// SpecVersion is the version of the specification below. A restore compares arguments, working directory, mounts, capabilities, rlimits
-// and gVisor's annotations with those at the checkpoint and refuses a difference. A change of one of them needs a higher version. newSpec
-// must still write every version from SpecVersionMin on, for old checkpoints. Versions outside the range are refused before anything is
-// changed.
+// SpecVersion grows when arguments, working directory, mounts, capabilities, rlimits or annotations change: a restore
+// refuses a difference from the checkpoint. newSpec must write all versions from SpecVersionMin on. Others are refused
+// before any change.
 const (
 	SpecVersion    = specVolumes
 	SpecVersionMin = 1
@@ -18,7 +17,6 @@ const (
 	specVolumes    = 3 // the sandbox keeps files of /volumes open only while its guest does
 )
 
-// Fixed sizes inside the guest.
 const (
 	shmBytes  = "134217728" // without a size a tmpfs may take half of the host's memory
 	tmpBytes  = "268435456" // of the sandbox's /tmp, for guests of older agents; newer ones have /tmp on their disk
@@ -92,7 +90,7 @@ func newSpec(bundle string, version int, netns, cgroupsPath string, size Size) o
 			Args: []string{"/agent"},
 			Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},
 			Cwd:  "/",
-			// All capabilities: they apply inside the user-space kernel, where the guest's root needs them.
+			// The guest's root needs all; they apply inside the user-space kernel.
 			Capabilities: map[string]any{"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
 			Rlimits:      []ociRlimit{{Type: "RLIMIT_NOFILE", Hard: openFiles, Soft: openFiles}},
 		},
@@ -121,12 +119,11 @@ func mounts(bundle string, version int) []ociMount {
 	if version < specLayers {
 		return list
 	}
-	// A separate mount, because the engine revalidates it: the guest changes the upper layer through another mount.
+	// The engine revalidates a separate mount: the guest changes the upper layer through another one.
 	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
 }
 
-// volumeOptions disables the engine's cache of open files, which would prevent an unmount on the host after the guest released the
-// volume.
+// A cache of open files would prevent an unmount after the guest released the volume.
 func volumeOptions(version int) []string {
 	if version < specVolumes {
 		return []string{"rbind", "rw"}
@@ -134,7 +131,7 @@ func volumeOptions(version int) []string {
 	return []string{"rbind", "rw", "dcache=0"}
 }
 
-// Capabilities returns those of the guest's first process.
+// Capabilities are the guest's first process's.
 func Capabilities() []string { return slices.Clone(capabilities) }
 
 var capabilities = []string{

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerMax bounds a sandbox's answer on its control socket: a compromised sandbox is trusted no more than the guest.
+// A compromised sandbox is trusted no more than the guest.
 const answerMax = 16 << 20
 
 type controlAnswer struct {
@@ -21,8 +21,8 @@ type controlAnswer struct {
 	Result  json.RawMessage `json:"result"`
 }
 
-// control makes one call on a runsc control socket: one JSON value each way, with files attached to the first byte. runsc's own command
-// line needs 11-15 ms to start for the same, all of it inside a guest's pause.
+// One JSON value goes each way, with files at the first byte. runsc's command line would take 11-15 ms of a guest's
+// pause.
 func control(ctx context.Context, socket, method string, arg any, files ...*os.File) (json.RawMessage, error) {
 	conn, err := dialControl(ctx, socket)
 	if err != nil {
@@ -71,7 +71,7 @@ func sendCall(conn *net.UnixConn, method string, arg any, files []*os.File) erro
 	return err
 }
 
-// dialControl connects through /proc/self/fd, because a socket's path may exceed the 107 bytes that connect takes.
+// connect takes at most 107 bytes of a path.
 func dialControl(ctx context.Context, socket string) (*net.UnixConn, error) {
 	fd, err := unix.Open(socket, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

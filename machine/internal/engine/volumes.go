@@ -16,8 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Each mount slot for a volume is a directory of the slot's read-only /volumes that always exists. A mount on it appears in the sandbox.
-// A restored guest finds its mounts from it again, even if the volume is gone.
+// A restored guest finds its mount slots again, even if a volume is gone.
 
 func makeMountSlots(dir string) error {
 	for place := range wire.VolumePlaces {
@@ -25,7 +24,7 @@ func makeMountSlots(dir string) error {
 			return err
 		}
 	}
-	// Stand-ins for files of a volume that are gone when a guest that had them open is restored
+	// Stand-ins for a restored guest's lost open files
 	// (machine/runsc/patches/correctness/shared-files-survive-their-removal.patch).
 	gone := filepath.Join(dir, ".gone")
 	if err := os.MkdirAll(filepath.Join(gone, "dir"), 0o755); err != nil {
@@ -38,7 +37,7 @@ func (s *Sandbox) mountSlotPath(place int) string {
 	return filepath.Join(s.Dir, "volumes", strconv.Itoa(place))
 }
 
-// MountVolume mounts a directory at a mount slot. It sets the permissions before it attaches the mount.
+// MountVolume sets permissions before it attaches the mount.
 func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) error {
 	attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if volume.ReadOnly {
@@ -47,18 +46,18 @@ func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) erro
 	return bindWith(source, s.mountSlotPath(volume.Place), attributes)
 }
 
-// ErrInUse means that a guest process holds the volume or a file in it.
+// ErrInUse: a guest process holds the volume or a file in it.
 var ErrInUse = errors.New("the volume is in use")
 
-// volumeTries are 20 ms apart: the engine closes a file a moment after the guest.
+// 20 ms apart: the engine closes a file a moment after the guest.
 const volumeTries = 50
 
-// UnmountVolume unmounts a mount slot. An empty slot is no error. On ErrInUse the volume stays mounted.
+// UnmountVolume accepts an empty slot.
 func (e *Engine) UnmountVolume(s *Sandbox, place int) error {
 	return unmountVolume(s.mountSlotPath(place), volumeTries)
 }
 
-// DetachVolume unmounts a mount slot even if it is in use. Open files stay open.
+// DetachVolume keeps open files open.
 func (e *Engine) DetachVolume(s *Sandbox, place int) error {
 	err := unmountVolume(s.mountSlotPath(place), 1)
 	if errors.Is(err, ErrInUse) {
@@ -84,10 +83,9 @@ func unmountVolume(point string, tries int) error {
 	return fmt.Errorf("unmount %s: %w", point, ErrInUse)
 }
 
-// volumesTime bounds how long a guest may take to mount and unmount.
 const volumesTime = 15 * time.Second
 
-// SetGuestVolumes makes a running machine's agent mount exactly the requested volumes.
+// SetGuestVolumes mounts exactly the requested volumes.
 func (e *Engine) SetGuestVolumes(ctx context.Context, s *Sandbox, epoch int64, request wire.GuestVolumesRequest) (wire.GuestVolumes, error) {
 	ctx, cancel := context.WithTimeout(ctx, volumesTime)
 	defer cancel()
@@ -100,10 +98,10 @@ func (e *Engine) SetGuestVolumes(ctx context.Context, s *Sandbox, epoch int64, r
 	return answer, err
 }
 
-// CanHaveVolumes reports whether the agent's protocol supports volumes.
+// CanHaveVolumes is false for old agents.
 func (s *Sandbox) CanHaveVolumes() bool { return s.Record().AgentProtocol() >= wire.ProtocolVolumes }
 
-// HasVolume reports whether a mount slot is in use.
+// HasVolume: a mount slot is in use.
 func (e *Engine) HasVolume(s *Sandbox, place int) bool {
 	points, err := MountsBelow(s.mountSlotPath(place))
 	return err == nil && len(points) > 0

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Messages of RFC 4254, section 7, and of OpenSSH's PROTOCOL file, section 2.4.
+// RFC 4254, section 7, and OpenSSH's PROTOCOL, section 2.4.
 type (
 	tcpChannel struct {
 		Host       string
@@ -34,7 +34,6 @@ type (
 	boundPort     struct{ Port uint32 }
 )
 
-// dial connects the client to a port or socket of the guest, for -L and -D.
 func dial(asked ssh.NewChannel) {
 	network, address, err := placeOf(asked)
 	if err != nil {
@@ -70,7 +69,6 @@ func addressOf(host string, port uint32) string {
 	return net.JoinHostPort(host, strconv.FormatUint(uint64(port), 10))
 }
 
-// forwards are the listeners of -R, by the client's names for them.
 type forwards struct {
 	conn      ssh.Conn
 	mu        sync.Mutex
@@ -115,7 +113,7 @@ func (f *forwards) answer(request *ssh.Request) (bool, []byte) {
 }
 
 func (f *forwards) listenTCP(asked tcpForward) (bool, []byte) {
-	// As in sshd, forwarded ports are only for programs of the guest, whatever address the client names.
+	// As in sshd, only programs of the guest reach forwarded ports, whatever address the client names.
 	listener, err := net.Listen("tcp", addressOf("127.0.0.1", asked.Port))
 	if err != nil {
 		return false, nil
@@ -187,7 +185,7 @@ type half interface {
 	CloseWrite() error
 }
 
-// join relays both directions. A side that has closed its output can still receive.
+// A side with closed output can still receive.
 func join(channel ssh.Channel, conn net.Conn) {
 	both := sync.WaitGroup{}
 	carry := func(to, from half) {

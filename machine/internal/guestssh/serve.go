@@ -1,6 +1,5 @@
-// Package guestssh is an SSH server for one connection and one user: the user of its process. It needs no privileges,
-// files or port. Its two streams are reachable only through the API of Berth, which has authenticated the caller. So
-// it does not authenticate the client.
+// Package guestssh is an SSH server for one connection and its process's user. Only the API of Berth reaches its
+// streams, and has authenticated the caller, so it does not authenticate the client.
 package guestssh
 
 import (
@@ -14,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Serve reads the host key's 32-byte seed from in, and then speaks SSH until the client disconnects.
+// Serve first reads the host key's 32-byte seed.
 func Serve(in io.Reader, out io.Writer) error {
 	seed := make([]byte, ed25519.SeedSize)
 	if _, err := io.ReadFull(in, seed); err != nil {
@@ -46,7 +45,6 @@ func Serve(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// streams makes a connection of standard input and output.
 type streams struct {
 	io.Reader
 	io.Writer

@@ -47,7 +47,7 @@ func connect(t *testing.T) *ssh.Client {
 	return client
 }
 
-// pair is a buffered connection. net.Pipe has no buffer: two sides that write first would block each other.
+// net.Pipe has no buffer: two sides that write first would block each other.
 func pair(t *testing.T) (here, there net.Conn) {
 	t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "pair"))
@@ -96,7 +96,6 @@ func TestACommandHasItsInputOutputErrorsAndExitCode(t *testing.T) {
 	if got := errs.String(); got != "C\n"+os.Getenv("HOME")+"\n" {
 		t.Errorf("%q", got)
 	}
-	// A command that does not read its input ends, too.
 	s = opened(t, client)
 	if _, err := s.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -123,7 +122,6 @@ func TestATerminalHasItsSizeAndItsKind(t *testing.T) {
 	}
 	_, _ = io.WriteString(input, "\n")
 	waitFor(t, output, "\r\n20 70\r\n") // the typed line and its output
-	// A process that the command left behind holds the terminal open. The server does not wait for it.
 	var ended *ssh.ExitError
 	if err := s.Wait(); !errors.As(err, &ended) || ended.ExitStatus() != 3 {
 		t.Error(err)

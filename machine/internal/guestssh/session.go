@@ -20,15 +20,14 @@ import (
 
 const (
 	couldNotStart = 127
-	// A terminal that is silent for this long after its command ended has shown all output.
+	// A terminal silent for this long after its command has shown all output.
 	silence = 200 * time.Millisecond
 )
 
-// session is one command, shell or subsystem of the client.
 type session struct {
 	channel ssh.Channel
 	env     []string
-	// Of the requested terminal; nil: none was requested.
+	// nil: no terminal was requested.
 	size     *pty.Winsize
 	term     string
 	mu       sync.Mutex // guards the fields below, which are set while a command runs
@@ -143,7 +142,6 @@ func (s *session) start(request *ssh.Request) bool {
 	return true
 }
 
-// command runs the line in a login shell of the user, or starts the shell itself.
 func (s *session) command(isShell bool, line string) *exec.Cmd {
 	shell := os.Getenv("SHELL")
 	if shell == "" {
@@ -207,8 +205,7 @@ func (s *session) runOnTerminal(command *exec.Cmd) {
 	s.ended(err)
 }
 
-// show copies a terminal's output. The returned function waits until all of it is copied, but not for a silent
-// process that the command left behind and that holds the terminal open.
+// A silent process that the command left with the terminal is not waited for.
 func show(to io.Writer, terminal io.Reader) func() {
 	done := make(chan struct{})
 	var silent atomic.Int32
@@ -249,8 +246,7 @@ func (s *session) begun(process *os.Process, terminal *os.File) {
 	s.process, s.terminal = process, terminal
 }
 
-// hangUp signals a terminal's programs that the client has gone. Programs on pipes notice it by themselves, as with
-// OpenSSH.
+// As with OpenSSH, programs on pipes notice a gone client by themselves.
 func (s *session) hangUp() {
 	s.mu.Lock()
 	terminal := s.terminal

@@ -9,14 +9,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// ownAddress prints the address from which the guest would open outgoing connections.
 const ownAddress = `python3 -c '
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.connect(("203.0.113.1", 9))
 print(s.getsockname()[0])'`
 
-// knowsItself holds a connection through the guest's own address and one through 127.0.0.1, and records the data that both receive.
+// knowsItself holds connections through the guest's own address and 127.0.0.1, and records what both receive.
 const knowsItself = `python3 -c '
 import os, socket, threading
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -88,7 +87,7 @@ func TestAMachineComesBackToTheAddressThatItsGuestKnows(t *testing.T) {
 	eventually(t, "the guest talks to itself", func() bool { return d.run(first, "test -p /home/ask && echo yes") == "yes" })
 	id := d.leave(first)
 
-	// A fork is restored first and must leave the address free for its source.
+	// A fork comes first and must leave the address free for its source.
 	clone := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID()}
 	d.ok(d.call("POST", "/checkpoints/clone", clone, nil))
 	shell()

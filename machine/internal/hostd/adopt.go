@@ -16,8 +16,7 @@ import (
 
 const settleTime = 10 * time.Second
 
-// adopt takes over the sandboxes that an earlier hostd left running, and reports machines that ended in between. A sandbox that cannot be
-// adopted is only logged, because all other machines need hostd.
+// A sandbox that cannot be adopted is only logged: all other machines need hostd.
 func (h *Host) adopt(ctx context.Context) error {
 	alive, gone, err := h.engine.Adopt(ctx)
 	if err != nil {
@@ -51,8 +50,7 @@ func (h *Host) adopt(ctx context.Context) error {
 	return nil
 }
 
-// returnToPool returns a warm sandbox to the pool. It removes one of a refused engine or of another size: such a sandbox would count as
-// ready but never fit a request.
+// A sandbox of a refused engine or another size would count as ready but fit no request.
 func (h *Host) returnToPool(s *engine.Sandbox) {
 	size := s.Record().Size
 	if h.refusesEngine(s.Record().Engine) {
@@ -68,8 +66,7 @@ func (h *Host) returnToPool(s *engine.Sandbox) {
 	h.stock.remove(s)
 }
 
-// clearUnfinished deletes the disk of an unfinished attempt, or reports the death of a machine that had run. A sandbox that could not be removed may
-// still use its disk; the next verb of its workspace removes it.
+// A stuck sandbox may still use its disk; its workspace's next verb removes it.
 func (h *Host) clearUnfinished(left engine.RemovedSlot) error {
 	claim := left.Record.Claim
 	if claim == nil {
@@ -88,8 +85,7 @@ func (h *Host) clearUnfinished(left engine.RemovedSlot) error {
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(claim.Owner, claim.Disk))
 }
 
-// settle asks a guest whether it is paused, after a pause that hostd did not see finish. Without an answer the state stays unknown, and
-// the next verb that needs it asks again.
+// hostd did not see the pause finish. Without an answer the next verb asks again.
 func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -101,8 +97,7 @@ func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	}
 }
 
-// sweepFiles removes unfinished checkpoints, disks and layers, and collects unneeded programs and deleted workspaces. Nothing else may
-// run at the same time.
+// Nothing else may run during sweepFiles.
 func (h *Host) sweepFiles(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	for _, workspace := range workspaces {
@@ -111,7 +106,7 @@ func (h *Host) sweepFiles(ctx context.Context) error {
 	return errors.Join(err, h.pool.DropHalfMade(ctx), h.dropSpares(ctx), h.layers.SweepMaking(), h.collect(ctx))
 }
 
-// dropSpares removes spare disks that belong to no warm sandbox, left by an earlier hostd that died while it made or assigned them.
+// An earlier hostd died while it made or assigned these spare disks.
 func (h *Host) dropSpares(ctx context.Context) error {
 	spares, err := h.pool.ListSpares()
 	fitted := h.stock.prepared()
@@ -123,12 +118,11 @@ func (h *Host) dropSpares(ctx context.Context) error {
 	return err
 }
 
-// collect removes unneeded programs and the remains of deleted workspaces.
 func (h *Host) collect(ctx context.Context) error {
 	return errors.Join(h.collectPrograms(), h.sweepDeleted(ctx))
 }
 
-// sweepDeleted finishes deletions that were interrupted or had to wait for the kernel, and forgets the deleted workspaces.
+// Some deletions had to wait for the kernel.
 func (h *Host) sweepDeleted(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
@@ -153,7 +147,7 @@ func (h *Host) sweepCheckpoints(workspace string) error {
 				return err
 			}
 		}
-		// A checkpoint with a broken manifest stays: it may hold the only copy of user data, and an operator may want to inspect it.
+		// A broken manifest stays: the checkpoint may hold the only copy of user data.
 	}
 	return nil
 }

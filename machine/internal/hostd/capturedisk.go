@@ -11,7 +11,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// captureDisk makes a checkpoint of a disk that no machine uses, without memory.
 func (h *Host) captureDisk(ctx context.Context, r wire.CheckpointRequest) (wire.CheckpointInfo, error) {
 	if h.machine(r.Owner()) != nil {
 		return wire.CheckpointInfo{}, refuse("already_running", "A machine may be writing to the disk")

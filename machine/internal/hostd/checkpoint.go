@@ -18,12 +18,13 @@ const (
 	thenPaused  = "paused"
 	thenRunning = "running"
 
-	// imageSlack covers kernel state and metadata, in addition to the memory that a machine uses.
+	// For kernel state and metadata.
 	imageSlack  = 64 << 20
 	unpauseTime = 30 * time.Second
 )
 
-// checkpoint captures memory and disk at one instant. After a failure the guest runs again, and no partial checkpoint is left.
+// checkpoint captures memory and disk at one instant. After a failure the guest runs again, and no partial checkpoint
+// is left.
 func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.CheckpointInfo, error) {
 	if r.FromDisk != "" {
 		return h.captureDisk(ctx, r)
@@ -44,8 +45,7 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 			details: map[string]any{"why": wire.RefusedEngine, "subject": r.Subject}}
 	}
 	if !r.DiskOnly {
-		// The memory restores only under the engine and agent that the machine was started with, even if hostd now starts machines with
-		// others.
+		// The memory restores only under the engine and agent of the machine's start.
 		release, err := h.engine.Hold(s.Record().Engine, s.Record().AgentSHA256)
 		if err != nil {
 			return wire.CheckpointInfo{}, because("checkpoint_incompatible", "What the machine runs on is not kept on this computer", err)
@@ -60,7 +60,7 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 	return h.withCounters(m.info(), s), h.points.at("checkpoint.answer")
 }
 
-// withCounters adds the usage so far: the caller may never get to ask for it after the machine's end.
+// The caller may never get to ask for the usage after the machine's end.
 func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.CheckpointInfo {
 	if counters, err := h.countersOf(s); err == nil {
 		info.Counters = &counters
@@ -68,8 +68,8 @@ func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.Ch
 	return info
 }
 
-// finishedBefore finds a checkpoint that an earlier hostd finished but did not report. It counts only if the guest is still in the state
-// that the request ends with.
+// An earlier hostd may have finished the checkpoint without an answer. It counts while the guest is in the requested
+// state.
 func (h *Host) finishedBefore(s *engine.Sandbox, owner string, r wire.CheckpointRequest) (manifest, bool) {
 	m, err := h.readManifest(owner, r.CheckpointID)
 	if err != nil || m.OperationID != r.OperationID || m.Fence != r.Fence.Fence {
@@ -117,7 +117,6 @@ func (h *Host) capture(ctx context.Context, s *engine.Sandbox, owner string, r w
 	return h.finishCheckpoint(ctx, dir, m)
 }
 
-// prepareCheckpoint does the work that needs no pause: it checks free space, makes an empty directory and flushes the disk.
 func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner string, r wire.CheckpointRequest) (string, error) {
 	record := s.Record()
 	if owner != r.Owner() {
@@ -138,7 +137,7 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	if err := h.flush(h.pool.DiskPath(r.Owner(), record.Claim.Disk), owner, dir); err != nil {
 		return "", err
 	}
-	// This check follows the flush: unwritten data does not count as used yet.
+	// Unwritten data does not count as used, so the flush comes first.
 	if r.ThenBlank {
 		if err := h.checkBlankCapacity(r.Owner(), record.Claim.DiskGiB); err != nil {
 			return "", err
@@ -147,8 +146,8 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	return dir, h.checkCheckpointSpace(s, owner != r.Owner() || r.Then == thenRunning, r.DiskOnly)
 }
 
-// flush writes out a disk's dirty data, so that the snapshot during the pause has little to write. A temporary snapshot does this; a sync
-// would also write the data of all other workspaces (decision 77). If hostd dies here, removeCheckpoint removes the remains.
+// flush leaves little to write for the snapshot during the pause. It takes a temporary snapshot; a sync would also
+// write all other workspaces' data (decision 77).
 func (h *Host) flush(disk, owner, dir string) error {
 	thrown := filepath.Join(dir, diskName)
 	if err := h.pool.SnapshotDisk(disk, owner, thrown, true); err != nil {
@@ -157,7 +156,7 @@ func (h *Host) flush(disk, owner, dir string) error {
 	return h.pool.DeleteSubvolume(thrown)
 }
 
-// checkCheckpointSpace refuses before anything is paused. A suspend may use the pool's reserve; a copy may not.
+// A suspend may use the pool's reserve; a copy may not.
 func (h *Host) checkCheckpointSpace(s *engine.Sandbox, isCopy, diskOnly bool) error {
 	_, memory, _, err := h.groups.Get(s.Slot).Stats()
 	if err != nil {
@@ -179,7 +178,6 @@ func (h *Host) checkCheckpointSpace(s *engine.Sandbox, isCopy, diskOnly bool) er
 	return nil
 }
 
-// captureInstant runs while the guest is paused.
 func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner string, r wire.CheckpointRequest) (pausedMS int64, err error) {
 	claim := s.Record().Claim
 	if err := h.points.at("checkpoint.pause"); err != nil {
@@ -200,7 +198,7 @@ func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner
 	if err := h.points.at("checkpoint.snapshot"); err != nil {
 		return 0, err
 	}
-	// The snapshot follows the save and does not run in parallel: during the save the sandbox writes back dirty pages of mapped files.
+	// Not in parallel: during the save the sandbox writes back dirty pages of mapped files.
 	if err := h.pool.SnapshotDisk(h.pool.DiskPath(claim.Owner, claim.Disk), owner, filepath.Join(dir, diskName), true); err != nil {
 		return 0, err
 	}
@@ -225,7 +223,7 @@ func (h *Host) save(ctx context.Context, s *engine.Sandbox, dir string) error {
 	return errors.Join(saveError(err), h.engine.Resize(s, size))
 }
 
-// finishCheckpoint makes the captured data durable, then turns it into a checkpoint in one step.
+// The manifest turns durable data into a checkpoint in one step.
 func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (manifest, error) {
 	if err := h.points.at("checkpoint.sync"); err != nil {
 		return m, err
@@ -266,7 +264,7 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 	return m, h.writeManifest(dir, m)
 }
 
-// resumeAfterFailure unpauses the guest after a failure, even if the caller's deadline has passed. A machine that died needs nothing.
+// The caller's deadline may have passed.
 func (h *Host) resumeAfterFailure(s *engine.Sandbox) error {
 	if s.Ended() {
 		return nil
@@ -276,7 +274,7 @@ func (h *Host) resumeAfterFailure(s *engine.Sandbox) error {
 	return h.engine.Unpause(ctx, s)
 }
 
-// saveError finds the errno in the sandbox's error text, which is its only form.
+// The sandbox's errno is only in its text.
 func saveError(err error) error {
 	if err == nil {
 		return nil

@@ -21,8 +21,7 @@ const (
 	servantReady    = time.Minute
 )
 
-// childProcess is an unprivileged child process of hostd. It runs this same binary as a user that owns nothing, for work that root must not
-// do, and it outlives hostd.
+// childProcess is this binary as a user that owns nothing, for work that root must not do. It outlives hostd.
 type childProcess struct {
 	name     string
 	command  string
@@ -35,7 +34,6 @@ type childProcess struct {
 	where    func(start func() error) error
 }
 
-// superviseChild calls run again whenever it returns, until the context ends.
 func (h *Host) superviseChild(ctx context.Context, what string, run func() error) {
 	pause := servantPauseMin
 	for ctx.Err() == nil {
@@ -53,8 +51,8 @@ func (h *Host) superviseChild(ctx context.Context, what string, run func() error
 	}
 }
 
-// start returns when the process serves. Once the process is in its cgroup, start calls `begin` with the connection and a kill function.
-// `begin` returns the set-up, one line of JSON. From then on the caller owns the connection, also after an error.
+// start returns when the process serves. Before that, in the process's cgroup, `begin` gets the connection and a kill
+// function, and returns the set-up, one line of JSON. From then on the caller owns the connection, also after an error.
 func (s childProcess) start(instance string, begin func(conn net.Conn, end func()) ([]byte, error)) (*exec.Cmd, error) {
 	setup, send, err := os.Pipe()
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	lockLookEvery = 10 * time.Millisecond
 )
 
-// Lock holds the run directory for one hostd at a time. The kernel releases the lock when the process and every child that was forked but
-// has not yet called exec are gone. On a busy computer that can take a while after a kill.
+// Lock admits one hostd. The kernel releases it once the process and all children between fork and exec are gone, which
+// can take a while after a kill.
 func Lock(runDir string) (*os.File, error) {
 	if err := os.MkdirAll(runDir, 0o711); err != nil {
 		return nil, err
@@ -43,9 +43,9 @@ func Lock(runDir string) (*os.File, error) {
 	}
 }
 
-// Clean removes all kernel objects of an instance: machines, networks, cgroups, mounts and, with the last mount of each, loop devices.
-// Files stay, except those of slots. Clean needs no runsc, no agent and no working pool. It runs inside the instance's mount namespace;
-// the caller removes the pin from outside.
+// Clean removes an instance's kernel objects: machines, networks, cgroups, mounts and, with their last mount, loop
+// devices. Only slots' files go. It needs no runsc, no agent and no working pool. It runs inside the instance's mount
+// namespace; the caller removes the pin from outside.
 func Clean(ctx context.Context, config Config, log *slog.Logger) error {
 	groups, err := cgroup.Open(config.Instance)
 	if err != nil {

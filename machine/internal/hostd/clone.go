@@ -13,8 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// clone copies a checkpoint within a workspace or to another one, by sharing its blocks. It verifies the source first, so that a bad
-// image does not spread.
+// The source is verified first, so that a bad image does not spread.
 func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointInfo, error) {
 	if m, err := h.readManifest(r.Owner(), r.CheckpointID); err == nil && m.OperationID == r.OperationID && m.Fence == r.Fence.Fence {
 		return m.info(), nil
@@ -50,8 +49,8 @@ func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointI
 	return m.info(), h.points.at("clone.answer")
 }
 
-// verifyForClone checks only the parts that are copied: damaged memory does not keep an owner from the disk. A copy for another workspace
-// is a fork and is refused if its memory cannot be restored here. A copy within the workspace is kept: it may become restorable later.
+// Damaged memory does not keep an owner from the disk. A fork is refused if its memory cannot be restored here; a copy
+// within the workspace may become restorable.
 func (h *Host) verifyForClone(ctx context.Context, r wire.CloneRequest, source string, m manifest) (release func(), err error) {
 	if r.DiskOnly || m.DiskOnly {
 		return func() {}, h.verifyDisk(source, m)
@@ -66,7 +65,6 @@ func (h *Host) verifyForClone(ctx context.Context, r wire.CloneRequest, source s
 	return release, err
 }
 
-// copyCheckpoint keeps the digests and records the inodes of the copies. It fails if the source is deleted during the copy.
 func (h *Host) copyCheckpoint(source string, m manifest) (manifest, error) {
 	if err := h.pool.EnsureWorkspace(m.Owner, m.Resources.DiskGiB); err != nil {
 		return m, err

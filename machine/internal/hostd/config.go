@@ -37,23 +37,23 @@ type Config struct {
 	Firewall       string       `json:"firewall,omitempty"`    // auto (the default) or manual
 	Pool           PoolConfig   `json:"pool"`
 	LayersDir      string       `json:"layers_dir"`
-	// DataReserveBytes stay free on the file system of DataDir and LayersDir, where PostgreSQL writes.
+	// DataReserveBytes stay free for PostgreSQL on the file system of DataDir and LayersDir.
 	DataReserveBytes int64          `json:"data_reserve_bytes,omitempty"`
 	Slots            SlotsConfig    `json:"slots"`
 	Shells           ShellsConfig   `json:"shells"`
 	Capacity         CapacityConfig `json:"capacity"`
-	// SecretsSocket is the socket through which the cell supplies the secret proxy with secrets; "" disables secret injection.
+	// SecretsSocket "" disables secret injection.
 	SecretsSocket  string `json:"secrets_socket,omitempty"`
 	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: nobody
 	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`
-	// SecretsCA is a PEM file of certificate authorities that the secret proxy trusts in addition to the host's.
+	// SecretsCA is a PEM file that the proxy trusts besides the host's authorities.
 	SecretsCA string `json:"secrets_ca,omitempty"`
-	// MemoryHeadroomMiB is the most that a machine may use beyond its guest's memory; MemoryHeadroomMinMiB is guaranteed to each.
+	// MemoryHeadroomMiB is a machine's most beyond its guest's memory; MemoryHeadroomMinMiB is guaranteed.
 	MemoryHeadroomMiB    int `json:"memory_headroom_mib"`
 	MemoryHeadroomMinMiB int `json:"memory_headroom_min_mib,omitempty"`
-	// MachinesMemoryMiB bounds the memory of all machines together, headroom included; 0: no bound.
+	// MachinesMemoryMiB bounds all machines with headroom; 0: no bound.
 	MachinesMemoryMiB int `json:"machines_memory_mib,omitempty"`
-	// EnginesRefused lists engine versions under which nothing is started or restored; "others" means all but the current one.
+	// EnginesRefused start and restore nothing; "others" means all but the current one.
 	EnginesRefused []string   `json:"engines_refused,omitempty"`
 	SweepSeconds   int        `json:"sweep_seconds,omitempty"` // interval of the orphan sweep
 	Failpoints     Failpoints `json:"failpoints,omitempty"`    // refused without --enable-failpoints
@@ -76,8 +76,8 @@ type ShellsConfig struct {
 	Count int `json:"count"`
 }
 
-// CapacityConfig bounds all machines together; 0 takes the value from the computer. Disks are thin-provisioned and may together exceed
-// the pool, so DiskGiB is only a promise that the cell accounts for.
+// CapacityConfig is for all machines together; 0 takes the computer's value. Thin-provisioned disks may exceed the
+// pool: DiskGiB is only a promise that the cell accounts for.
 type CapacityConfig struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -142,8 +142,7 @@ func (c *Config) check() error {
 	return errors.Join(wrong...)
 }
 
-// fromHost fills in defaults and the capacity that the file leaves open. An eighth of the memory, at least 512 MiB, is kept for the
-// service.
+// An eighth of the memory, at least 512 MiB, is the service's.
 func (c *Config) fromHost() error {
 	if c.SweepSeconds == 0 {
 		c.SweepSeconds = 30

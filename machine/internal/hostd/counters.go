@@ -12,7 +12,6 @@ import (
 
 var errNoDisk = errors.New("its disk cannot be measured")
 
-// countersOf reads a machine's usage since its claim.
 func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
 	claim := s.Record().Claim
 	one := wire.MachineStats{Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, RanMS: ranFor(claim.StartedAt, time.Now())}
@@ -34,7 +33,7 @@ func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
 	return one, nil
 }
 
-// ranFor returns 0 if the clock went back or the start time cannot be parsed.
+// ranFor is 0 if the clock went back.
 func ranFor(startedAt string, now time.Time) int64 {
 	started, err := time.Parse(time.RFC3339, startedAt)
 	if err != nil {
@@ -43,7 +42,7 @@ func ranFor(startedAt string, now time.Time) int64 {
 	return max(0, now.Sub(started).Milliseconds())
 }
 
-// lastCounters keeps the final usage of ended machines, for callers that lost the answer and ask again.
+// Callers may lose the answer and ask again.
 type lastCounters struct {
 	mu    sync.Mutex
 	known map[string]endedCounters // by subject
@@ -75,7 +74,6 @@ func (l *lastCounters) keep(owner string, stats wire.MachineStats, now time.Time
 	l.known[owner] = endedCounters{stats: stats, at: now}
 }
 
-// forget drops the counters of a subject that has a new machine.
 func (l *lastCounters) forget(owner string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +89,7 @@ func (l *lastCounters) of(owner string) *wire.MachineStats {
 	return nil
 }
 
-// noteLast reads the counters of an ended machine while its cgroup and network still exist. Its memory may already be released, so the
-// larger of the two readings counts.
+// Cgroup and network must exist. The memory may already be released, so the larger reading counts.
 func (h *Host) noteLast(s *engine.Sandbox, held wire.MachineStats) {
 	last, err := h.countersOf(s)
 	if err != nil {

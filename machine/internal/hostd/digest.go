@@ -21,16 +21,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The digest of an image part depends only on its content, not on its layout on disk. Holes cost nothing: pages.img may be a sparse file
-// as large as the guest's memory.
+// A digest depends on the content only. Holes cost nothing: pages.img may be a sparse file as large as the guest's
+// memory.
 //
 //	digest  = SHA-256(size ‖ digest of each segment of 16 MiB, in order)
 //	segment = SHA-256 over offset ‖ tag of each block of 64 KiB in it that is not all zero
 //	tag     = GMAC of the block, with its offset as nonce, under a key derived from the host key and the salt
 //
-// Numbers are 8 bytes, big endian. Segments are computed in parallel. Blocks get a GMAC instead of SHA-256, because a processor without
-// SHA instructions hashes 0.3 GB/s but does 5 GB/s of GMAC (decision 21). Every digest has its own salt, so no two contents are tagged
-// under one key.
+// Numbers are 8 bytes, big endian. Without SHA instructions a processor hashes 0.3 GB/s but does 5 GB/s of GMAC
+// (decision 21). Every digest has its own salt, so no two contents are tagged under one key.
 const (
 	digestSegment = 16 << 20
 	digestBlock   = 64 << 10
@@ -51,7 +50,6 @@ func (h *Host) newDigester() (digester, error) {
 	return saltedDigester(h.key, hex.EncodeToString(salt))
 }
 
-// digesterOf returns the digester that an earlier digest was computed with.
 func (h *Host) digesterOf(digest string) (digester, error) {
 	rest, ok := strings.CutPrefix(digest, digestPrefix)
 	if !ok {
@@ -72,7 +70,6 @@ func saltedDigester(key []byte, salt string) (digester, error) {
 	return digester{prefix: digestPrefix + salt + ":", tags: tags}, err
 }
 
-// of opens the file itself, so it shares no file offset with others.
 func (d digester) of(ctx context.Context, path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -134,7 +131,7 @@ func (d digester) segment(ctx context.Context, file *os.File, start, end int64, 
 			if err != nil {
 				return nil, err
 			}
-			// Starts at the block that contains the data, so that the digest does not depend on extent boundaries.
+			// From the data's block, so that extent boundaries do not change the digest.
 			offset, hole = max(offset, data-data%digestBlock), after
 			if offset >= end {
 				break

@@ -11,9 +11,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/pool"
 )
 
-// diskCapacity adjusts the quota limits of running machines' disks, so that deleted files free capacity even if a checkpoint or fork still
-// refers to them. The kernel does not report deletes and rejects writes at the limit by itself. So a poller measures disks that are near
-// their limit or have changed much.
+// diskCapacity lets deleted files free capacity even if a checkpoint or fork refers to them. The kernel reports no
+// deletes and rejects writes at the limit by itself. So a poller measures disks near their limit or much changed.
 type diskCapacity struct {
 	mu   sync.Mutex // held while a limit is set; the poller checks under it that the machine is still the listed one
 	seen map[*engine.Sandbox]*measurement
@@ -70,7 +69,7 @@ func (h *Host) measureDueDisks(ctx context.Context) {
 	}
 }
 
-// isMeasurementDue is cheap. It skips machines that are paused or frozen: they change nothing.
+// isMeasurementDue is cheap; paused and frozen machines change nothing.
 func (h *Host) isMeasurementDue(s *engine.Sandbox, look *measurement, now time.Time) bool {
 	claim := s.Record().Claim
 	if claim.State != engine.Running || now.Before(look.next) {
@@ -131,14 +130,12 @@ func (h *Host) measureRoom(workspace, disk string, diskGiB int) (pool.DiskCapaci
 	return h.pool.CapacityFor(workspace, diskGiB, bytes)
 }
 
-// raiseLimitForAssembly raises the limit for the data that the service writes while it makes a machine.
 func (h *Host) raiseLimitForAssembly(workspace string, diskGiB int) error {
 	h.rooms.mu.Lock()
 	defer h.rooms.mu.Unlock()
 	return h.pool.AssembleWorkspace(workspace, diskGiB)
 }
 
-// setGuestLimit sets the limit under which the guest runs. Unknown (nil) bytes are measured.
 func (h *Host) setGuestLimit(workspace, disk string, diskGiB int, bytes *int64) error {
 	var room pool.DiskCapacity
 	var err error
@@ -153,7 +150,6 @@ func (h *Host) setGuestLimit(workspace, disk string, diskGiB int, bytes *int64) 
 	return h.pool.SetCapacity(workspace, room)
 }
 
-// checkBlankCapacity refuses a blank disk if the checkpoints of the workspace leave it too little capacity.
 func (h *Host) checkBlankCapacity(workspace string, diskGiB int) error {
 	room, err := h.pool.CapacityFor(workspace, diskGiB, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// writeZeros returns a command that writes mib MiB. head would write pieces of 8 KiB, each a call into the sandbox's kernel.
+// head would write pieces of 8 KiB, each a call into the sandbox's kernel.
 func writeZeros(path string, mib int) string {
 	return fmt.Sprintf("dd if=/dev/zero of=%s bs=1M count=%d 2>/dev/null", path, mib)
 }
@@ -159,7 +159,6 @@ func TestTheDiskOfADeadMachineIsCapturedAndRestored(t *testing.T) {
 	d.refused(d.call("POST", "/machines/checkpoint", missing, nil), "not_found")
 }
 
-// roomShown returns size and free space of the disk in MiB, as the guest sees them.
 func (d *daemon) roomShown(m wire.Machine) (size, free int) {
 	d.t.Helper()
 	text := d.run(m, "stat -f -c '%b %a %S' /home")

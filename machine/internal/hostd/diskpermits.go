@@ -9,13 +9,12 @@ import (
 const (
 	diskReadersMax = 16 // concurrent readers, 15-30 MiB each
 	besidesMax     = 8  // of these, readers of running machines, whose agents could read the disk instead
-	// diskReaderHeld protects a recently used reader from eviction, except for a tenant with fewer readers.
+	// diskReaderHeld delays eviction, except by a tenant with fewer readers.
 	diskReaderHeld = 5 * time.Second
-	// placeTries bounds the retries of a start that loses its permit to another reader.
+	// A start can lose its permit to another reader.
 	placeTries = 4
 )
 
-// readerPermit is a reader's data for the eviction decision.
 type readerPermit struct {
 	workspace, tenant string
 	beside            bool
@@ -23,7 +22,6 @@ type readerPermit struct {
 	used              time.Time
 }
 
-// acquirePermit reserves a permit for a reader that is about to start. If none is free, it evicts another reader.
 func (h *Host) acquirePermit(open *openReader) error {
 	for range placeTries {
 		victim, placed := h.reads.reserve(open, time.Now())
@@ -33,7 +31,7 @@ func (h *Host) acquirePermit(open *openReader) error {
 		if victim == nil {
 			break
 		}
-		// The victim stays listed until it has ended, so that no verb of its workspace changes the disk that it reads.
+		// The victim stays listed until it has ended, so that no verb changes the disk that it reads.
 		err := victim.end()
 		h.reads.drop(victim)
 		if err != nil {
@@ -43,7 +41,7 @@ func (h *Host) acquirePermit(open *openReader) error {
 	return refuse("no_capacity", "Too many workspaces' disks are being read")
 }
 
-// reserve takes a permit for the reader, or returns the reader to evict; nil: none can be evicted.
+// A nil victim means that none can be evicted.
 func (d *diskReads) reserve(open *openReader, now time.Time) (victim *openReader, placed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,8 +61,8 @@ func (o *openReader) place() readerPermit {
 	return readerPermit{workspace: o.source.WorkspaceID, tenant: cmp.Or(o.source.Tenant, o.source.WorkspaceID), beside: o.disk != "", starts: !o.runs(), used: o.used}
 }
 
-// readerToEvict returns the workspace whose reader is evicted if no permit is free; "" means none. It picks the longest-unused reader among
-// those of tenants with more readers than the newcomer's would have, and idle ones.
+// readerToEvict picks the longest-unused: idle, or of a tenant with more readers than the newcomer's would have. "":
+// none.
 func readerToEvict(places []readerPermit, newcomer readerPermit, now time.Time) (workspace string, full bool) {
 	if newcomer.beside {
 		besides := slices.DeleteFunc(slices.Clone(places), func(p readerPermit) bool { return !p.beside })

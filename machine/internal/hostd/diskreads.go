@@ -18,13 +18,12 @@ const (
 	diskReaderIdle = 30 * time.Second // a reader ends itself after this time without calls
 	// A reader that answered this recently will not end itself soon.
 	diskReaderFresh = diskReaderIdle / 2
-	// diskReadPatience bounds how long a read waits while a verb holds the workspace's queue.
+	// A verb may hold the workspace's queue.
 	diskReadPatience = 3 * time.Second
 	endReaderTime    = 10 * time.Second
 )
 
-// diskReads holds the processes that read workspaces' disks. They are started, handed out and ended under the workspace's queue, so no
-// reader begins while a verb changes its disk.
+// The workspace's queue guards start, hand-out and end of a reader, so none begins while a verb changes its disk.
 type diskReads struct {
 	starter *diskread.Starter
 	mu      sync.Mutex
@@ -71,7 +70,7 @@ func (h *Host) readHibernated(ctx context.Context, r wire.DiskReadRequest) (wire
 	})
 }
 
-// readRunning reads the disk of a running machine: a program's writes are visible to machine and reader at once (decision 272).
+// A program's writes are visible to machine and reader at once (decision 272).
 func (h *Host) readRunning(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
 	s := h.machine(r.WorkspaceID)
 	if s == nil || s.Record().Claim.Epoch != r.MachineEpoch {
@@ -105,7 +104,6 @@ func (h *Host) handOutReader(ctx context.Context, r wire.DiskReadRequest, disk s
 	return reader.Access, nil
 }
 
-// knownReader returns the running reader, unless it reads another disk or is about to end.
 func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest, disk string) *openReader {
 	h.reads.mu.Lock()
 	known := h.reads.readers[r.WorkspaceID]
@@ -129,7 +127,7 @@ func sameSource(a, b wire.DiskReadRequest) bool {
 	return a.CheckpointID == b.CheckpointID && (a.CheckpointID != "" || slices.Equal(a.Layers, b.Layers))
 }
 
-// hibernatedDisk returns the directories of the disk, topmost first, and checks that it is the disk that was captured.
+// The directories, topmost first, are those of the captured disk.
 func (h *Host) hibernatedDisk(r wire.DiskReadRequest) ([]string, error) {
 	if r.CheckpointID == "" {
 		lower, err := h.mountLayers(r.Layers)
@@ -183,7 +181,7 @@ func (h *Host) clearEndedReader(workspace string, reader *openReader) {
 	}
 }
 
-// endDiskReader returns when nothing reads the workspace's disk. The caller holds the workspace's queue.
+// endDiskReader returns when nothing reads the disk. The caller holds the workspace's queue.
 func (h *Host) endDiskReader(workspace string) error {
 	h.reads.mu.Lock()
 	reader := h.reads.readers[workspace]

@@ -20,7 +20,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// asleep starts a workspace, runs a script in it, records its agent's answers to the calls, and suspends it.
 func (d *daemon) asleep(script string, calls []string) (workspace, checkpoint string, awake map[string]string) {
 	d.t.Helper()
 	workspace, checkpoint, awake = newID(), newID(), map[string]string{}
@@ -64,7 +63,6 @@ func askReader(r wire.DiskReader, method, path, body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// readers returns the pids of this instance's readers, from /proc.
 func (d *daemon) readers() []int {
 	var pids []int
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -92,8 +90,7 @@ func (d *daemon) noReaderLeft() {
 	})
 }
 
-// settled removes values that a running sandbox caches: modification times differ by milliseconds from the disk, and directory sizes are
-// those of the first look.
+// A running sandbox caches modification times, milliseconds off, and the first directory sizes.
 func settled(answer string) string {
 	answer = regexp.MustCompile(`"modified_at":"[^"]*"`).ReplaceAllString(answer, "")
 	return regexp.MustCompile(`"type":"directory","size":\d+`).ReplaceAllString(answer, "")

@@ -15,8 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// applyEgress puts an egress policy in force for a sandbox, first in the kernel's rules, then in resolver and secret proxy. A nil policy is
-// the default.
+// The kernel's rules come first, then resolver and secret proxy. A nil policy is the default.
 func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.EgressPolicy) error {
 	wanted := egress.Default()
 	if policy != nil {
@@ -43,8 +42,7 @@ func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.
 	return nil // the resolver does not know the machine
 }
 
-// setEgress does not wait in the workspace's queue: a change need not wait for a checkpoint. Changes of one machine's policy are
-// serialized.
+// setEgress skips the queue, so it need not wait for a checkpoint. One machine's changes are serialized.
 func (h *Host) setEgress(ctx context.Context, r wire.SetEgressRequest) (wire.EgressRevision, error) {
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {
@@ -82,7 +80,6 @@ func checkEgress(p *wire.EgressPolicy) error {
 	return nil
 }
 
-// egressDenials returns the connections and names that were refused to a machine.
 func (h *Host) egressDenials(_ context.Context, r wire.EgressDenialsRequest) (wire.EgressDenials, error) {
 	answer := wire.EgressDenials{Denials: []wire.EgressDenial{}}
 	s := h.machine(r.Owner())

@@ -28,7 +28,6 @@ const (
 	worldNames = "203.0.113.53"
 )
 
-// world is a test internet: a network namespace with DNS, and hosts that echo on port 443.
 type world struct {
 	t        *testing.T
 	ns       *os.File
@@ -68,7 +67,6 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// within runs do on a thread that enters the network namespace and returns to its own.
 func within(namespace *os.File, do func() error) error {
 	done := make(chan error)
 	go func() {
@@ -297,7 +295,7 @@ func TestAChangeOfThePolicyCutsConnectionsWithinASecondAndOutlivesHostd(t *testi
 	d.stop(m)
 }
 
-// A stopped resolver acknowledges nothing, so the policy update stays in flight.
+// A stopped resolver acknowledges nothing, so the update stays in flight.
 func TestAnAddressIsNobodyElsesWhileAPolicyIsToldOfIt(t *testing.T) {
 	d := newDaemon(t, nil)
 	eventually(t, "the resolver serves", func() bool { return d.inventory().Resolver.Serving })

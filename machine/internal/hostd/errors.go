@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// codes is the closed list of error codes, each with its HTTP status and whether the same call may succeed later.
+// retryable: the same call may succeed later.
 var codes = map[string]struct {
 	status    int
 	retryable bool
@@ -39,7 +39,7 @@ var codes = map[string]struct {
 	"internal":                {http.StatusInternalServerError, true},
 }
 
-// refusal is an error with a code. The cause goes to hostd's log only; the message must not contain paths or keys.
+// The cause goes to hostd's log only; the message must not contain paths or keys.
 type refusal struct {
 	code    string
 	message string
@@ -58,8 +58,8 @@ func (r *refusal) Unwrap() error { return r.cause }
 
 func refuse(code, message string) error { return &refusal{code: code, message: message} }
 
-// because gives an error a code, unless it already has one. Full disks get their own code wherever they happen: disk_full for the
-// workspace's quota, no_space for the pool.
+// because keeps an existing code. Full disks have their own: disk_full for the workspace's quota, no_space for the
+// pool.
 func because(code, message string, cause error) error {
 	var known *refusal
 	if cause == nil || errors.As(cause, &known) {
@@ -74,7 +74,6 @@ func because(code, message string, cause error) error {
 	return &refusal{code: code, message: message, cause: cause}
 }
 
-// hostError returns the wire form of an error, and its HTTP status.
 func hostError(err error) (int, wire.HostError) {
 	var known *refusal
 	if !errors.As(err, &known) {

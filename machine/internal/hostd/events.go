@@ -6,8 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// events holds the recent events of this hostd process. A reader that is behind the oldest kept event sees a gap in the numbers and takes
-// an inventory.
+// A reader behind the oldest event sees a gap in the numbers and takes an inventory.
 type events struct {
 	mu      sync.Mutex
 	bootID  string
@@ -33,7 +32,6 @@ func (e *events) add(event wire.Event) {
 	e.changed = make(chan struct{})
 }
 
-// after returns the events past a number, and a channel that closes when more arrive.
 func (e *events) after(seq int64) ([]wire.Event, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FailpointVariable sets failpoints from the environment: "checkpoint.save:kill9,stop.kill:throw".
+// FailpointVariable holds "checkpoint.save:kill9,stop.kill:throw".
 const FailpointVariable = "BERTH_FAILPOINT"
 
-// FailpointNames lists all failpoints; each lies just before the step that it names.
+// FailpointNames lie just before the step that they name.
 var FailpointNames = []string{
 	"start.disk", "start.slot", "start.mount", "start.claim", "start.commit", "start.answer",
 	"connect.network", "fit.disk", "fit.mount", "fit.ready",
@@ -34,8 +34,7 @@ var FailpointNames = []string{
 	"volumes.mount", "volumes.guest", "volumes.commit",
 }
 
-// Failpoints maps names to actions: kill9 (SIGKILL this process), stop (SIGSTOP, until SIGCONT), throw (the step fails). A failpoint
-// fires once.
+// Failpoints maps names to kill9, stop (until SIGCONT) or throw (the step fails). Each fires once.
 type Failpoints map[string]string
 
 var errFailpoint = errors.New("a failpoint made this step fail")
@@ -46,7 +45,7 @@ type failpoints struct {
 	enabled bool
 }
 
-// ParseFailpoints parses the value of FailpointVariable.
+// ParseFailpoints parses FailpointVariable.
 func ParseFailpoints(text string) (Failpoints, error) {
 	points := Failpoints{}
 	for _, part := range strings.Split(text, ",") {
@@ -83,7 +82,6 @@ func (f *failpoints) waiting() Failpoints {
 	return maps.Clone(f.set)
 }
 
-// at is the failpoint itself. It panics if the name is not in FailpointNames.
 func (f *failpoints) at(name string) error {
 	f.mu.Lock()
 	action := f.set[name]

@@ -39,7 +39,6 @@ func (d *daemon) killSandbox(slot string) {
 	must(d.t, unix.Kill(pid, unix.SIGKILL))
 }
 
-// nextEvent waits for the first event past a number.
 func (d *daemon) nextEvent(after int64) wire.Event {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testns.Patience(patient))
@@ -165,7 +164,7 @@ func TestACheckpointThatChangedIsCorruptAndAnOlderOneIsNot(t *testing.T) {
 		})
 	}
 	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(workspace, newID(), 3), nil), "not_found")
-	// Copies have other inodes and times but the same content: hostd reads them again, and the restore succeeds.
+	// Copies have other inodes and times, so hostd reads them again, and the restore succeeds.
 	resumed := d.restore(workspace, newer, 3)
 	d.counts(resumed, 0)
 	d.stop(resumed)
@@ -217,7 +216,7 @@ func TestASaveThatFailsHalfWayLeavesTheGuestRunning(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
 	d.begin(m, "counter", counter)
-	// Incompressible data in memory makes the image larger than the free space.
+	// Incompressible data makes the image larger than the free space.
 	d.run(m, "head -c 100000000 /dev/urandom > /dev/shm/ballast")
 	at := d.counts(m, 0)
 	inside := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool")
@@ -271,7 +270,7 @@ func TestAFrozenMachineIsThawedForItsCheckpointAndFrozenAgain(t *testing.T) {
 	d.stop(m)
 }
 
-// askAs calls hostd as another user and returns the HTTP status, "000" for no answer.
+// "000" means no answer.
 func (d *daemon) askAs(uid uint32) string {
 	command := exec.Command("curl", "-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", d.dir+"/hostd.sock", "http://hostd/healthz")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
@@ -279,8 +278,8 @@ func (d *daemon) askAs(uid uint32) string {
 	return string(output)
 }
 
-// gVisor's own pin does not survive repeated freezes without our patch (machine/runsc). A second freeze left a stale notification in the
-// kernel's count. The next system call of an idle process then ended it or the whole machine.
+// Without our patch (machine/runsc), a second freeze left a stale notification in the kernel's count. The next system
+// call of an idle process then ended it or the whole machine.
 func TestAnIdleGuestSurvivesBeingFrozenManyTimes(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)

@@ -12,21 +12,19 @@ import (
 	"github.com/berth-dev/berth/machine/internal/onepage"
 )
 
-// fences stores the highest fencing token of every workspace, in a file each. The files lie outside the pool, so that a deleted workspace
-// stays fenced: a late start must not revive it.
+// The files lie outside the pool, so that a deleted workspace stays fenced: a late start must not revive it.
 type fences struct {
 	dir string
 }
 
-// fenceKept is how long a deleted workspace's token is kept: far longer than any call or lease.
+// fenceKept is far longer than any call or lease.
 const fenceKept = 7 * 24 * time.Hour
 
 func openFences(dir string) (*fences, error) {
 	return &fences{dir: dir}, os.MkdirAll(dir, 0o700)
 }
 
-// read returns 0 for an unknown workspace, and for a file that lost its content in a power cut. All processes with an older token died in
-// the same power cut.
+// A power cut can empty a file; it also ended all processes with an older token.
 func (f *fences) read(workspace string) (int64, error) {
 	text, err := os.ReadFile(f.path(workspace))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +53,6 @@ func (f *fences) list() ([]string, error) {
 	return names, err
 }
 
-// forget removes the token of a deleted workspace after fenceKept.
 func (f *fences) forget(workspace string, now time.Time) error {
 	info, err := os.Lstat(f.path(workspace))
 	if err == nil && now.Sub(info.ModTime()) >= fenceKept {

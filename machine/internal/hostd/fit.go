@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// recentStarts holds the layers of the last machines that began with a blank disk, the latest last. They predict the next starts.
+// recentStarts has the layers of the last blank disks, the latest last, to predict the next.
 type recentStarts [][]string
 
-// recentMax bounds how long a warm sandbox stays prepared for a template that is no longer started.
+// recentMax bounds how long sandboxes stay prepared for a template out of use.
 const recentMax = 8
 
 func (r *recentStarts) add(digests []string) {
@@ -35,7 +35,7 @@ func (r recentStarts) count(digests []string) (n int) {
 	return n
 }
 
-// favorite returns the most frequent layers, the latest on a tie; nil before the first start.
+// favorite takes the latest on a tie.
 func (r recentStarts) favorite() (best []string) {
 	for _, one := range slices.Backward(r) {
 		if r.count(one) > r.count(best) {
@@ -64,8 +64,7 @@ func (k *warmPool) takePrepared(ctx context.Context, size engine.Size, digests [
 	return k.takeMatching(ctx, size, digests)
 }
 
-// nextToPrepare returns a warm sandbox that should get a disk. If there are several, one stays without a disk, for other templates and
-// non-blank disks.
+// One of several stays without a disk, for other templates and non-blank disks.
 func (k *warmPool) nextToPrepare() *engine.Sandbox {
 	if k.recent.favorite() == nil {
 		return nil
@@ -86,7 +85,6 @@ func (k *warmPool) nextToPrepare() *engine.Sandbox {
 	return nil
 }
 
-// outdated returns a warm sandbox whose layers are not in the recent starts, or nil.
 func (k *warmPool) outdated() *engine.Sandbox {
 	i := slices.IndexFunc(k.slots, func(s *engine.Sandbox) bool {
 		return hasPreparedDisk(s) && len(k.recent) == recentMax && k.recent.count(s.Record().Fitted) == 0
@@ -97,8 +95,7 @@ func (k *warmPool) outdated() *engine.Sandbox {
 	return k.slots[i]
 }
 
-// fit gives a warm sandbox the disk that the next start will most likely need. On failure it forgets the layers; the next start with them
-// shows the error or triggers another try.
+// On failure the layers are forgotten; the next start with them shows the error or tries again.
 func (k *warmPool) fit(ctx context.Context) error {
 	s, digests := k.takeUnfitted()
 	if s == nil {
@@ -147,7 +144,7 @@ func (k *warmPool) prepared() (slots []*engine.Sandbox) {
 	return slots
 }
 
-// fit reports with an error whether the sandbox was touched; an untouched one can go back to the pool.
+// An untouched sandbox can go back to the pool.
 func (h *Host) fit(ctx context.Context, s *engine.Sandbox, digests []string) (touched bool, err error) {
 	lower, err := h.mountLayers(digests)
 	if err == nil {

@@ -15,12 +15,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// With two warm sandboxes, one stays without a disk.
+// One of two sandboxes stays without a disk.
 func twoSlots(config map[string]any) {
 	config["slots"] = map[string]any{"count": 2, "cpu_millis": 1000, "memory_mib": 256}
 }
 
-// otherTemplate has the files of the daemon's template and one more.
 func (d *daemon) otherTemplate() []string {
 	d.t.Helper()
 	tree, image := d.dir+"/tree", d.dir+"/other.erofs"
@@ -32,7 +31,6 @@ func (d *daemon) otherTemplate() []string {
 	return []string{d.layer, d.addLayer(image)}
 }
 
-// recordOf fails for a sandbox that is just being made or removed.
 func (d *daemon) recordOf(slot string) (record engine.Record, err error) {
 	text, err := os.ReadFile(d.seenByHostd("data/slots", slot, "slot.json"))
 	if err != nil {
@@ -52,7 +50,6 @@ func (d *daemon) waitingRecords() (records []engine.Record) {
 	return records
 }
 
-// fittedSlot waits for a warm sandbox with these layers, and starts machines of the template until there is one.
 func (d *daemon) fittedSlot(layers []string) (slot string) {
 	d.t.Helper()
 	tries := 0
@@ -99,7 +96,6 @@ func (d *daemon) spares() []string {
 	return names
 }
 
-// onlyFittedHaveSpares checks that every spare disk belongs to a warm sandbox.
 func (d *daemon) onlyFittedHaveSpares() {
 	d.t.Helper()
 	for _, spare := range d.spares() {
@@ -114,7 +110,6 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 	other := d.otherTemplate()
 	fitted := d.fittedSlot([]string{d.layer})
 
-	// Neither another template nor a non-blank disk takes it.
 	stranger := d.startOf(other)
 	if text := d.run(stranger, "cat /other"); stranger.Slot == fitted || text != "other" {
 		t.Fatalf("another template's machine is in slot %s (%s is fitted) and says %q", stranger.Slot, fitted, text)
@@ -147,7 +142,6 @@ func TestAStartTakesTheSlotThatIsFittedForItsTemplate(t *testing.T) {
 		t.Errorf("its disks are %v", files.Disks)
 	}
 
-	// The machine survives a suspend, a fork of its disk, and a restart of hostd.
 	d.begin(m, "counter", counter)
 	at := d.counts(m, 0)
 	id := newID()
@@ -184,7 +178,6 @@ func TestAFittedSlotIsTakenOverByTheNextHostdAndGoesWhenNobodyStartsItsTemplate(
 	})
 	d.fittedSlot(other)
 	eventually(t, "its disk is gone", func() bool { return !slices.Contains(d.spares(), old) })
-	// A warm sandbox that dies leaves nothing either.
 	dying := d.fittedSlot(other)
 	for _, record := range d.waitingRecords() {
 		if record.Slot == dying {

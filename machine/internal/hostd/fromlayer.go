@@ -9,8 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// diskFromLayer makes a disk from a disk-only checkpoint of another subject. It drops the agent's records of commands, which belong to
-// another workspace or an earlier machine.
+// The agent's records belong to another workspace or an earlier machine.
 func (h *Host) diskFromLayer(name wire.CheckpointName, workspace, path string) error {
 	m, err := h.readManifest(name.Owner(), name.CheckpointID)
 	if err != nil {
@@ -25,7 +24,7 @@ func (h *Host) diskFromLayer(name wire.CheckpointName, workspace, path string) e
 	return emptyDirectory(filepath.Join(path, "state"))
 }
 
-// emptyDirectory reads names in batches, because there may be very many.
+// There may be very many names.
 func emptyDirectory(path string) error {
 	for {
 		dir, err := os.Open(path)
@@ -48,8 +47,7 @@ func emptyDirectory(path string) error {
 
 const namesAtOnce = 1024
 
-// diskOfCheckpoint makes a disk from a checkpoint of the same workspace. The agent's records stay, so commands count as lost but their
-// output can be read.
+// The agent's records stay: commands count as lost but their output can be read.
 func (h *Host) diskOfCheckpoint(m manifest, path string) error {
 	return h.snapshotOf(m, m.Owner, path)
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
-// fillDisk copies all files of the layers to a blank disk, durably and with ownership, modes, times, attributes and hard links. A partly
-// filled disk belongs to an attempt that is never committed.
+// fillDisk is durable, with all metadata and hard links. A partly filled disk's attempt is never committed.
 func (h *Host) fillDisk(ctx context.Context, digests []string, disk string) error {
 	lower, err := h.mountLayers(digests)
 	if err != nil {
@@ -31,12 +30,12 @@ func (h *Host) fillDisk(ctx context.Context, digests []string, disk string) erro
 	return h.pool.Sync(disk)
 }
 
-// copyLimits includes memory for cp's table of hard-linked files, at most layerEntriesMax per layer.
+// copyLimits includes cp's table of hard-linked files, at most layerEntriesMax per layer.
 var copyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: 64<<20 + layerEntriesMax*copyBytesEntry, Pids: 64}
 
 const copyBytesEntry = 256
 
-// copyTree's process ends with hostd: an orphan would keep writing to a disk that is being deleted.
+// The process ends with hostd: an orphan would write to a disk that is being deleted.
 func (h *Host) copyTree(ctx context.Context, from *os.File, to string) error {
 	command := exec.CommandContext(ctx, "cp", "--archive", "--one-file-system", "/proc/self/fd/3/.", to)
 	command.ExtraFiles = []*os.File{from}

@@ -8,9 +8,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// fillDisk fills the disk completely. The file system reserves more for a write than it needs and releases the rest later. So the disk
-// counts as full after two passes without a successful write. The output appears only when space is free again, because it is on the same
-// disk.
+// The file system reserves more for a write than it needs and releases the rest later, so two passes must fail. The
+// output, on the same disk, appears only when space is free again.
 const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	n=$((n + 1)); full=$((full + 1))
 	head -c 1K /dev/zero >>/home/big 2>/dev/null && full=0; cat /dev/zero >>/home/big 2>/dev/null
@@ -18,13 +17,13 @@ const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	sync; sleep 0.2
 done; true`
 
-// fill checks a second later, because hostd may have raised the limit; a slow computer may need longer.
+// hostd may have raised the limit within a second.
 func (d *daemon) fill(m wire.Machine) {
 	d.t.Helper()
 	eventually(d.t, "the disk is full", func() bool {
 		d.run(m, fillDisk)
 		time.Sleep(time.Second)
-		// The written part stays: removing it would free the same space again.
+		// Removing the written part would free the same space again.
 		return !strings.Contains(d.run(m, "head -c 100K /dev/zero >/home/more && echo fits"), "fits")
 	})
 }

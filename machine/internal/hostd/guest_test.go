@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// guest calls a machine's agent; nil means no answer in time.
 func (d *daemon) guest(m wire.Machine, method, path string, body any, within time.Duration) []byte {
 	d.t.Helper()
 	text, err := json.Marshal(body)
@@ -78,7 +77,6 @@ func (d *daemon) run(m wire.Machine, script string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// counts proves that a counter in the guest goes on, and returns its value.
 func (d *daemon) counts(m wire.Machine, after int64) int64 {
 	d.t.Helper()
 	var last int64

@@ -43,8 +43,8 @@ type running struct {
 	mu       sync.Mutex
 }
 
-// newDaemon starts a small hostd and removes it after the test, which fails if anything is left. Tests run in parallel: each daemon has
-// its own name, network and directory. TypeScript tests use other networks.
+// newDaemon's test fails if anything is left. Daemons run in parallel with their own names, networks and directories,
+// and TypeScript tests use other networks.
 func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	t.Helper()
 	testns.Needs(t, runscVariable, agentVariable, layerVariable)
@@ -190,7 +190,7 @@ func (d *running) mountsOf(process string) (found []string) {
 	return found
 }
 
-// isTakenAlong recognizes mounts that a new mount namespace, such as another test's, copied while hostd ran.
+// A new mount namespace, such as another test's, copies mounts while hostd runs.
 func (d *running) isTakenAlong(mount string) bool {
 	pin := pinPath(d.dir + "/run")
 	return slices.ContainsFunc([]string{pin, filepath.Dir(pin), layerPath(d.dir+"/layers", d.layer)}, func(point string) bool {
@@ -227,13 +227,11 @@ func (d *daemon) send(method, path string, text []byte, into any) *wire.HostErro
 	return nil
 }
 
-// into returns the subject that will own a checkpoint.
 func into(owner string) *wire.Subject {
 	subject := wire.SubjectOf(owner)
 	return &subject
 }
 
-// fence returns a command header for the subject's next attempt.
 func (d *daemon) fence(workspace string, epoch int64) wire.Fence {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -296,7 +294,6 @@ func (d *daemon) machineOf(workspace string) *wire.Machine {
 	return nil
 }
 
-// seenByHostd returns a path below the daemon's directory, as seen in hostd's mount namespace.
 func (d *daemon) seenByHostd(path ...string) string {
 	return filepath.Join(append([]string{"/proc", itoa(d.process.Process.Pid), "root", d.dir}, path...)...)
 }

@@ -10,16 +10,14 @@ import (
 )
 
 const (
-	// waitingMiB is reserved per warm or blank sandbox: three times its usual use.
-	waitingMiB = 64
-	// headroomStepMiB is the granularity of headroom changes after a start or stop.
+	// Three times the usual use of a warm or blank sandbox.
+	waitingMiB      = 64
 	headroomStepMiB = 32
-	// serviceMinBytes is the memory that the kernel guarantees to service and database, if it can.
+	// The kernel guarantees this to service and database, if it can.
 	serviceMinBytes = 256 << 20
 )
 
-// headroomMiB returns each machine's share of the memory left in the pool limit, clamped. A greedy machine then hits its own limit before
-// the common one.
+// With an equal share a greedy machine hits its own limit before the common one.
 func (c Config) headroomMiB(machines, toldMiB int) int {
 	if c.MachinesMemoryMiB == 0 || machines == 0 {
 		return c.MemoryHeadroomMiB
@@ -29,7 +27,7 @@ func (c Config) headroomMiB(machines, toldMiB int) int {
 	return min(max(part, c.MemoryHeadroomMinMiB), c.MemoryHeadroomMiB)
 }
 
-// balance sets the current headroom of every machine; machines that are being made count too.
+// Machines that are being made count too.
 func (h *Host) balance() {
 	h.balancing.Lock()
 	defer h.balancing.Unlock()
@@ -48,7 +46,6 @@ func (h *Host) balance() {
 	}
 }
 
-// told returns the finished machines, and the memory in MiB of each workspace's machine, including those being made.
 func (h *Host) told() (machines []*engine.Sandbox, told map[string]int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,8 +66,7 @@ func sum(values map[string]int) (total int) {
 	return total
 }
 
-// boundMemory limits all machines together. A new limit may be below the current use; hostd then logs the error, and the next sweep tries
-// again.
+// A new limit may be below the current use; the next sweep tries again.
 func (h *Host) boundMemory() {
 	err := errors.Join(h.groups.LimitMachines(int64(h.config.MachinesMemoryMiB)<<20), h.groups.ProtectService(serviceMinBytes))
 	if err != nil {

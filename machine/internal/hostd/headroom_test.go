@@ -26,7 +26,7 @@ func TestHeadroomIsAnEqualPartOfWhatIsLeft(t *testing.T) {
 	}
 }
 
-// The quiet neighbour has one large process, a likely victim for a kernel that chooses between machines.
+// One large process makes the quiet neighbour a likely victim of the kernel.
 func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 	d := newDaemon(t, func(config map[string]any) {
 		config["memory_headroom_mib"], config["memory_headroom_min_mib"], config["machines_memory_mib"] = 512, 64, 1344
@@ -55,7 +55,7 @@ func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 		t.Errorf("one of three, the machine may use %d MiB", got)
 	}
 	at := d.counts(quiet, 0)
-	// Memory that the sandbox uses for a process does not count as the guest's. So no process grows large, and the agent ends none.
+	// The sandbox's own memory is not the guest's: no process grows large, and the agent ends none.
 	for _, m := range hungry {
 		d.begin(m, "hungry", "ulimit -u unlimited; while :; do sleep 1000 & done")
 	}

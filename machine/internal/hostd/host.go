@@ -1,6 +1,6 @@
-// Package hostd is the root process of one computer. It manages machines, disks, checkpoints and networks, behind a few dozen verbs on a
-// unix socket. Its only state is files named by id and epoch. After a crash the next hostd finds out from the real objects how far the
-// work got.
+// Package hostd is the root process of one computer. It manages machines, disks, checkpoints and networks through verbs
+// on a unix socket. Its only state is files named by id and epoch. After a crash the next hostd finds out from the real
+// objects how far the work got.
 package hostd
 
 import (
@@ -62,7 +62,7 @@ type Host struct {
 	last     lastCounters
 }
 
-// Open prepares pool, network and cgroups, adopts running sandboxes and removes orphans.
+// Open also adopts running sandboxes and removes orphans.
 func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnabled bool) (*Host, error) {
 	h := &Host{config: config, log: log, machines: map[string]*engine.Sandbox{}, making: map[string]wire.Resources{},
 		dead: map[string][]*engine.Sandbox{}, stopping: map[*engine.Sandbox]bool{}, names: newNames(), secrets: newSecretLinks(config.SecretsSocket != "")}
@@ -152,7 +152,7 @@ func engineConfig(c Config) engine.Config {
 		HeadroomBytes: int64(c.MemoryHeadroomMiB) << 20}
 }
 
-// hostKey reads the host key, or makes it once. Agent keys and manifest seals derive from it.
+// Agent keys and manifest seals derive from the host key.
 func hostKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) == 32 {
@@ -169,7 +169,7 @@ func hostKey(path string) ([]byte, error) {
 	return key, writeDurably(path, key)
 }
 
-// writeDurably makes a file appear with its whole content or not at all, even after a power cut.
+// writeDurably writes all or nothing, even in a power cut.
 func writeDurably(path string, content []byte) error {
 	temporary := path + ".tmp"
 	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

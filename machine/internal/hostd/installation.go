@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// installation is the owner of the pool: the id of the database that knows its content. The first cell writes it. It lies in the pool and
-// moves with it, so that a cell of another database changes nothing here.
+// installation is the id of the database that knows the pool's content. It moves with the pool, so that a cell of
+// another database changes nothing here.
 type installation struct {
 	path string
 	mu   sync.Mutex
@@ -43,7 +43,6 @@ func (o *installation) current() string {
 	return o.id
 }
 
-// admits refuses a caller of another installation; "" is a caller without an id.
 func (o *installation) admits(id string) error {
 	if current := o.current(); current != "" && current != id {
 		return refuseStranger(current)
@@ -51,7 +50,7 @@ func (o *installation) admits(id string) error {
 	return nil
 }
 
-// claim assigns an unowned pool to the caller, or takes over the pool of `insteadOf`, which operators request explicitly.
+// Operators request insteadOf explicitly.
 func (o *installation) claim(id, insteadOf string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

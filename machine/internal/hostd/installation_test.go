@@ -42,7 +42,6 @@ func TestAPoolBelongsToTheFirstThatComesAndToAnotherOnlyWhenThatIsMeant(t *testi
 	}
 }
 
-// caller makes the daemon's client speak for an installation; "" for none.
 type caller struct {
 	of   http.RoundTripper
 	name string

@@ -11,8 +11,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// inventory lists the real state. The last event number is read first: an event during the listing is then delivered twice rather than
-// lost.
+// The last event number is read first: an event during the listing is then delivered twice rather than lost.
 func (h *Host) inventory(ctx context.Context, withFiles bool) (wire.Inventory, error) {
 	last := h.events.lastSeq()
 	inventory := wire.Inventory{Instance: h.config.Instance, BootID: h.events.bootID, HostBootID: h.hostBootID, Engine: h.engine.Version(),
@@ -80,7 +79,7 @@ func (h *Host) workspaceFiles(look *cachePass, workspace string) (wire.SubjectFi
 	for _, id := range ids {
 		info, err := look.checkpoint(h, workspace, id)
 		if err != nil {
-			// A checkpoint that is being written or deleted, or is corrupt, is not listed. A restore reports the reason.
+			// A restore reports why.
 			continue
 		}
 		files.Checkpoints = append(files.Checkpoints, info)
@@ -101,7 +100,6 @@ func (h *Host) capacity() (wire.Capacity, error) {
 
 func (h *Host) stats(context.Context) (wire.Stats, error) { return h.statsOf(h.livingMachines()) }
 
-// measureMachines omits subjects without a machine.
 func (h *Host) measureMachines(_ context.Context, r wire.MeasureRequest) (wire.Stats, error) {
 	var named []*engine.Sandbox
 	h.mu.Lock()
@@ -128,7 +126,6 @@ func (h *Host) statsOf(machines []*engine.Sandbox) (wire.Stats, error) {
 	return stats, nil
 }
 
-// measureDisks omits disks that were deleted or cannot be measured.
 func (h *Host) measureDisks(_ context.Context, r wire.MeasureRequest) (wire.Measures, error) {
 	measures := wire.Measures{Disks: []wire.DiskMeasure{}}
 	for _, subject := range r.Subjects {
@@ -158,7 +155,6 @@ func (h *Host) livingMachines() []*engine.Sandbox {
 	return living
 }
 
-// firewalls returns the state of the host's other firewalls as last checked.
 func (h *Host) firewalls(context.Context) (wire.Firewalls, error) {
 	answer := wire.Firewalls{Found: []wire.FirewallFound{}}
 	for _, each := range h.router.Firewalls() {

@@ -11,11 +11,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// verbTime bounds one verb, including the copy of a large image.
+// Enough for the copy of a large image.
 const verbTime = 15 * time.Minute
 
-// jobs runs one verb at a time per workspace and refuses fencing tokens below the highest seen. A repeated verb with the same token and
-// step joins the running one. A job goes on when its caller disconnects.
+// jobs runs one verb at a time per workspace and refuses tokens below the highest seen. A repeat with the same token
+// and step joins. A job outlives its caller's connection.
 type jobs struct {
 	fences     *fences
 	mu         sync.Mutex
@@ -42,7 +42,7 @@ type job struct {
 	err   error
 }
 
-// call is one verb. others maps the additional workspaces that it needs to their fencing tokens.
+// others maps further workspaces to their tokens.
 type call struct {
 	verb     string
 	fence    wire.Fence
@@ -112,7 +112,7 @@ func (j *jobs) startOrJoin(c call) (*job, error) {
 	return started, nil
 }
 
-// raise refuses a token below the highest and stores a higher one, on disk before in memory. The caller holds the lock.
+// A higher token is on disk before it is in memory. The caller holds the lock.
 func (j *jobs) raise(workspace string, fence int64) (*workspaceQueue, error) {
 	own, err := j.turnsOf(workspace)
 	if err != nil {
@@ -153,7 +153,7 @@ func (j *jobs) turnsOf(workspace string) (*workspaceQueue, error) {
 	return own, nil
 }
 
-// take enters the queue of every workspace it needs, always in one order, and then checks the tokens again.
+// take enters all queues in one order, then checks the tokens again.
 func (j *jobs) take(c call) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
 	defer cancel()
@@ -214,7 +214,6 @@ func (j *jobs) leave(own *workspaceQueue) {
 	own.users--
 }
 
-// fenceOf returns the highest token of a workspace; 0 if unknown or unreadable.
 func (j *jobs) fenceOf(workspace string) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -231,7 +230,7 @@ func (j *jobs) drop(own *workspaceQueue, key jobKey) {
 	delete(own.known, key)
 }
 
-// forgetDeleted drops the in-memory state of deleted workspaces, and their token files once they are old.
+// Token files go once they are old.
 func (j *jobs) forgetDeleted(kept map[string]bool, now time.Time) error {
 	j.forgetIdle(kept)
 	known, err := j.fences.list()
@@ -256,7 +255,7 @@ func (j *jobs) forgetIdle(kept map[string]bool) {
 	}
 }
 
-// forgetFence holds the lock, so that no verb raises the token at the same time.
+// The lock keeps verbs from raising the token meanwhile.
 func (j *jobs) forgetFence(workspace string, now time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

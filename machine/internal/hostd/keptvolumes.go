@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// keepVolume records since when an orphan volume is kept. The cell decides what is an orphan and when it is deleted.
+// The cell decides what is an orphan and when it is deleted.
 func (h *Host) keepVolume(_ context.Context, r wire.KeepVolumeRequest) (struct{}, error) {
 	since := ""
 	if r.Keep {

@@ -22,8 +22,7 @@ const (
 	listingsKeptMax = 8
 )
 
-// listings records when this process listed its layers. Listings of an earlier process are invalid: layers that callers used since then
-// are not known here.
+// Another process's listings are invalid: this one does not know which layers were used before.
 type listings struct {
 	mu     sync.Mutex
 	of     string // random id of this process
@@ -61,15 +60,14 @@ func (h *Host) layersHere(context.Context) (wire.LayersHere, error) {
 	return here, err
 }
 
-// keepLayers mounts the layers, as a start does, which marks them as used.
+// Mounting marks the layers as used.
 func (h *Host) keepLayers(_ context.Context, r wire.LayersKept) (struct{}, error) {
 	_, err := h.mountLayers(r.Layers)
 	return struct{}{}, err
 }
 
-// dropLayers removes layers that the caller found unreferenced and that nothing here uses. Machines are read before checkpoints: a
-// machine that is saved and ends in between then has its checkpoint. A machine that starts in between requests its layers, which keeps
-// them.
+// Machines come before checkpoints: one that is saved and ends in between then has its checkpoint. One that starts in
+// between requests its layers, which keeps them.
 func (h *Host) dropLayers(ctx context.Context, r wire.LayersDrop) (wire.LayersDropped, error) {
 	answer := wire.LayersDropped{Dropped: []string{}}
 	looked, ok := h.listings.find(r.Listing)
@@ -100,7 +98,7 @@ func (h *Host) dropLayers(ctx context.Context, r wire.LayersDrop) (wire.LayersDr
 	return answer, h.points.at("layer_drop.answer")
 }
 
-// neededLayers returns the layers that machines and checkpoints of this computer use, whatever the database says.
+// The database is not asked.
 func (h *Host) neededLayers() (map[string]bool, error) {
 	needed := map[string]bool{}
 	need := func(digests []string) {
@@ -114,8 +112,8 @@ func (h *Host) neededLayers() (map[string]bool, error) {
 	return needed, h.eachManifest(func(m manifest) { need(m.Layers) })
 }
 
-// eachManifest calls do for the manifest of every checkpoint. It skips broken ones: they cannot be restored anyway. Where hostd cannot
-// read one now, it returns the error: a caller that removed what the checkpoint needs would break it.
+// A broken manifest is skipped, since its checkpoint cannot be restored. A temporary error is returned: removing what
+// that checkpoint needs would break it.
 func (h *Host) eachManifest(do func(manifest)) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
@@ -139,13 +137,12 @@ func (h *Host) eachManifest(do func(manifest)) error {
 	return nil
 }
 
-// isTemporary reports whether a read failed for want of descriptors, memory or time, and not because of the file.
 func isTemporary(err error) bool {
 	return slices.ContainsFunc([]unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EINTR, unix.ETIMEDOUT},
 		func(errno unix.Errno) bool { return errors.Is(err, errno) })
 }
 
-// forgetLayers removes warm sandboxes whose layers were dropped: no machine can start on them.
+// No machine can start on dropped layers.
 func (k *warmPool) forgetLayers(digests []string) {
 	gone := func(layers []string) bool {
 		return slices.ContainsFunc(layers, func(digest string) bool { return slices.Contains(digests, digest) })

@@ -20,7 +20,6 @@ func (d *daemon) has(digest string) bool {
 	return err == nil
 }
 
-// drop removes layers that were not requested since the listing, with no minimum idle time.
 func (d *daemon) drop(here wire.LayersHere, digests ...string) []string {
 	d.t.Helper()
 	var answer wire.LayersDropped
@@ -35,7 +34,7 @@ func (d *daemon) makeLayerOf(source, id string) string {
 	return made.Digest
 }
 
-// dieInLayerDrop checks that after a crash the layer is whole or gone, a retry finishes, and the layer can be made again.
+// After a crash the layer is whole or gone, a retry finishes, and it can be made again.
 func (d *daemon) dieInLayerDrop(point, source, id string) {
 	d.t.Helper()
 	digest := d.makeLayerOf(source, id)

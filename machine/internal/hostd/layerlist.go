@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// listLayer lists the files of a layer, and mounts it if needed.
 func (h *Host) listLayer(ctx context.Context, r wire.LayerListRequest) (wire.LayerList, error) {
 	points, err := h.mountLayers([]string{r.Layer})
 	if err != nil {

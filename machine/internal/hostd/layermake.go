@@ -23,8 +23,7 @@ const (
 	layerRefusedCode = "layer_refused"
 )
 
-// makeLayer turns the files that a disk holds above its layers into a layer. It depends on no earlier attempt: the image follows from the
-// disk alone, and its name from the image.
+// The image follows from the disk alone, and its name from the image: no earlier attempt matters.
 func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, error) {
 	dropped, err := layers.ParseDropped(r.Drop)
 	if err != nil {
@@ -54,7 +53,7 @@ func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, 
 	return wire.Layer{Digest: made.Digest, SizeBytes: made.SizeBytes, Entries: made.Entries, Findings: findings}, h.points.at("layer_make.answer")
 }
 
-// imageLimits limits the program that compresses an image. A caller waits for it, so it gets as much CPU as a machine.
+// A caller waits, so compression gets as much CPU as a machine.
 func imageLimits(memoryBytes int64) cgroup.Limits {
 	return cgroup.Limits{CPUMillis: 2000, MemoryBytes: memoryBytes, Pids: 64}
 }
@@ -63,7 +62,6 @@ func (h *Host) runImage(command *exec.Cmd, memoryBytes int64) error {
 	return h.runInCgroup("image", imageLimits(memoryBytes), command, func() error { return nil })
 }
 
-// diskForLayer returns a disk that nothing writes to, and the layers below it.
 func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk string, below []string, err error) {
 	if r.Of == nil {
 		if h.machine(r.Owner()) != nil {
@@ -79,8 +77,7 @@ func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk stri
 	return filepath.Join(dir, diskName), m.Layers, h.verifyDisk(dir, m)
 }
 
-// openForLayer opens the directory that becomes the layer and follows no link of the guest. A disk without layers below is already
-// complete.
+// openForLayer follows no link of the guest. Without layers below, a disk is complete.
 func (h *Host) openForLayer(dir string, below []string, whole bool) (*os.File, error) {
 	upper, err := h.pool.OpenBelow(dir)
 	if isNoDirectory(err) {

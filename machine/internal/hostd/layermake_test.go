@@ -24,7 +24,7 @@ func (d *daemon) images(t *testing.T) (names []string) {
 	return names
 }
 
-// dieInLayerMake checks that after a crash the layer is gone or whole, and that a retry gives the same result as an undisturbed attempt.
+// After a crash the layer is gone or whole, and a retry equals an undisturbed attempt.
 func (d *daemon) dieInLayerMake(point, source, id string) {
 	d.t.Helper()
 	before := len(d.images(d.t))

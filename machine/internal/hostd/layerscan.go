@@ -19,17 +19,16 @@ import (
 )
 
 const (
-	// asideWeight is a percentage of a machine's CPU weight: work on layers yields to machines.
+	// A percentage of a machine's weight: work on layers yields to machines.
 	asideWeight = 25
-	// scanAnswerMax assumes that each byte of a path takes up to six bytes of JSON.
+	// A byte of a path takes up to six bytes of JSON.
 	scanAnswerMax = wire.LayerFindingsMax * (6*unix.PathMax + 256)
 	scanTimeMax   = layerscan.LayerTime + 30*time.Second
 )
 
 var scanLimits = cgroup.Limits{CPUMillis: 1000, MemoryBytes: layerscan.MemoryBytesMax, Pids: 64, WeightPercent: asideWeight}
 
-// scanForSecrets scans every file of the future layer. The findings only advise the owner: if the scan fails, they say that nothing was
-// scanned, and the layer is made. The only errors are those of an ended context.
+// The findings only advise: after a failed scan one says so, and the layer is made. Only an ended context is an error.
 func (h *Host) scanForSecrets(ctx context.Context, from *os.File, r wire.LayerRequest) ([]wire.LayerFinding, error) {
 	found, err := h.scanAside(ctx, from, layerscan.Setup{Drop: r.Drop, EntriesMax: r.EntriesMax})
 	if err == nil || ctx.Err() != nil {
@@ -73,7 +72,6 @@ func (h *Host) scanAside(ctx context.Context, from *os.File, setup layerscan.Set
 	return found, nil
 }
 
-// bounded buffers a program's output and fails beyond max bytes.
 type bounded struct {
 	bytes.Buffer
 	max int

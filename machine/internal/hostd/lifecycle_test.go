@@ -86,7 +86,6 @@ func TestAMachineLivesThroughSuspendResumeForkAndStop(t *testing.T) {
 	d.stop(resumed)
 }
 
-// refusedByOldKey checks that a restored machine accepts only its own incarnation's key.
 func (d *daemon) refusedByOldKey(old, current wire.Machine) {
 	d.t.Helper()
 	current.AgentKey, current.Epoch = old.AgentKey, old.Epoch

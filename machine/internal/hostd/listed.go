@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// manifestCache caches manifests with a valid seal for inventories. A manifest is never rewritten in place, so the entry is valid while inode,
-// size and change time match. A restore always reads the file.
+// manifestCache is for inventories; a restore always reads the file. No manifest is rewritten in place, so one is
+// unchanged while inode, size and change time match.
 type manifestCache struct {
 	mu    sync.Mutex
 	known map[string]listedManifest
@@ -23,7 +23,6 @@ type listedManifest struct {
 	saw     manifest
 }
 
-// cachePass is the cache of one inventory. Its end drops entries that it did not find.
 type cachePass struct {
 	of    *manifestCache
 	known map[string]listedManifest
@@ -36,7 +35,7 @@ func (l *manifestCache) look() *cachePass {
 	return &cachePass{of: l, known: l.known, found: make(map[string]listedManifest, len(l.known))}
 }
 
-// end also runs after an interrupted look; dropped entries are only read once more.
+// After an interrupted look, dropped entries are only read once more.
 func (k *cachePass) end() {
 	k.of.mu.Lock()
 	defer k.of.mu.Unlock()
@@ -61,7 +60,7 @@ func (k *cachePass) checkpoint(h *Host, workspace, id string) (wire.CheckpointIn
 	return h.infoNow(m), nil
 }
 
-// infoNow checks again whether the memory can be restored here: engines come and go while a manifest stays.
+// Engines come and go while a manifest stays.
 func (h *Host) infoNow(m manifest) wire.CheckpointInfo {
 	info := m.info()
 	info.MemoryRefused, _ = h.refusesMemory(m)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Each reconciler pass of the cell lists thousands of suspended workspaces.
+// Each reconciler pass lists thousands of suspended workspaces.
 func TestAnInventoryOfManyCheckpointsReadsOnlyWhatHasChanged(t *testing.T) {
 	const workspaces = 5000
 	d := newDaemon(t, nil)
@@ -47,7 +47,6 @@ func TestAnInventoryOfManyCheckpointsReadsOnlyWhatHasChanged(t *testing.T) {
 	}
 	look("the first look", workspaces)
 	look("the second look", workspaces)
-	// A flipped bit in a listed manifest is noticed, and the old entry returns after the repair.
 	whole, err := os.ReadFile(last)
 	must(t, err)
 	whole[20] ^= 1

@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// machine returns the living machine of a workspace, or nil.
 func (h *Host) machine(workspace string) *engine.Sandbox {
 	h.mu.Lock()
 	s := h.machines[workspace]
@@ -22,7 +21,7 @@ func (h *Host) machine(workspace string) *engine.Sandbox {
 	return nil
 }
 
-// runningMachine returns the machine that a verb addresses. A machine of another epoch belongs to another attempt.
+// Another epoch's machine belongs to another attempt.
 func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
 	s := h.machine(f.Owner())
 	if s == nil || s.Record().Claim.Epoch != f.Epoch {
@@ -31,8 +30,6 @@ func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
 	return s, nil
 }
 
-// admit reserves memory and CPU for a machine that is being made. Each running machine counts with its full memory and its minimum
-// headroom.
 func (h *Host) admit(workspace string, wanted wire.Resources) (release func(), err error) {
 	counted := h.config.MemoryHeadroomMinMiB
 	if wanted.CPUMillis > h.config.Capacity.CPUMillis || wanted.MemoryMiB+counted > h.config.Capacity.MemoryMiB {
@@ -68,7 +65,7 @@ func (h *Host) setAside(workspace string, wanted wire.Resources) bool {
 	return true
 }
 
-// enlist registers a finished machine. From now on its end is an event.
+// From now on its end is an event.
 func (h *Host) enlist(s *engine.Sandbox) {
 	h.mu.Lock()
 	h.machines[s.Record().Claim.Owner] = s
@@ -77,7 +74,7 @@ func (h *Host) enlist(s *engine.Sandbox) {
 	go h.clearAfter(s)
 }
 
-// handOver sets the machine's limits, and lets the cell thaw it through the freezer file without hostd.
+// The cell can thaw through the freezer file without hostd.
 func (h *Host) handOver(s *engine.Sandbox) error {
 	if err := h.engine.Resize(s, s.Record().Size); err != nil {
 		return err
@@ -85,8 +82,8 @@ func (h *Host) handOver(s *engine.Sandbox) error {
 	return os.Chown(h.groups.Get(s.Slot).FreezerFile(), h.config.SocketUID, -1)
 }
 
-// noticeEnd reports an unexpected death once. The first goroutine that sees it reports it, so that the remains are known before a new
-// machine is made for the workspace.
+// The first goroutine that sees an unexpected death reports it, once, so that the remains are known before the next
+// machine is made.
 func (h *Host) noticeEnd(s *engine.Sandbox) {
 	claim := s.Record().Claim
 	if !h.isListed(s) {
@@ -135,7 +132,7 @@ func (h *Host) deathReason(s *engine.Sandbox) string {
 	return "killed"
 }
 
-// clearDead removes the mounts, cgroup, network and slot of a workspace's dead machines. The caller holds the workspace's queue.
+// The caller holds the workspace's queue.
 func (h *Host) clearDead(ctx context.Context, workspace string) error {
 	h.mu.Lock()
 	left := h.dead[workspace]

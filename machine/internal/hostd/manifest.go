@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A checkpoint is a directory of the pool with the image parts, a read-only snapshot of the disk, and manifest.json. Renaming the
-// manifest to that name completes the checkpoint; a directory without it is an orphan.
+// A checkpoint is a directory with image parts, a read-only snapshot of the disk, and manifest.json. Renaming the
+// manifest completes it; without one it is an orphan.
 const (
 	manifestName    = "manifest.json"
 	manifestVersion = 1
@@ -55,19 +55,17 @@ type manifest struct {
 	PausedMS     int64          `json:"paused_ms"`
 }
 
-// part is one file of the image. Inode and change time were read after the digest. While they and the size match, the file is unchanged
-// and need not be read again.
+// Inode and change time were read after the digest: while they and the size match, the file is unchanged.
 type part struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
-	// StoredBytes is the allocated size without holes; a copy may store more or less.
+	// StoredBytes excludes holes; a copy may store more or less.
 	StoredBytes int64  `json:"stored_bytes"`
 	Digest      string `json:"digest"` // computed by a digester
 	Inode       uint64 `json:"inode"`
 	CTimeNS     int64  `json:"ctime_ns"`
 }
 
-// withoutMemory returns the manifest of the disk alone.
 func (m manifest) withoutMemory() manifest {
 	m.DiskOnly, m.Parts, m.SizeBytes = true, nil, 0
 	m.EngineKind, m.Engine, m.SpecVersion, m.Processor, m.CPUFeatures, m.AgentSHA256, m.Protocol = "", "", 0, nil, "", "", 0
@@ -75,7 +73,7 @@ func (m manifest) withoutMemory() manifest {
 	return m
 }
 
-// sealed is the file format: the manifest's bytes and their HMAC under the host key. Any flipped bit is detected.
+// The HMAC under the host key detects any flipped bit.
 type sealed struct {
 	Manifest json.RawMessage `json:"manifest"`
 	Seal     string          `json:"seal"`
@@ -88,7 +86,7 @@ func (h *Host) seal(text []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// writeManifest completes the checkpoint. Everything that the manifest names must be durable before.
+// Everything that the manifest names must be durable before.
 func (h *Host) writeManifest(dir string, m manifest) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -115,8 +113,7 @@ func (h *Host) writeManifest(dir string, m manifest) error {
 	return errors.Join(pool.SyncDir(dir), pool.SyncDir(filepath.Dir(dir)))
 }
 
-// readManifest checks the seal and that the manifest names this checkpoint: a valid manifest in another checkpoint's directory is
-// corrupt.
+// A valid manifest in another checkpoint's directory is corrupt.
 func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	var m manifest
 	whole, err := readBounded(filepath.Join(h.pool.CheckpointDir(workspace, id), manifestName), manifestBytes)
@@ -144,7 +141,6 @@ func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	return m, nil
 }
 
-// verifyContent compares the parts and the disk with the manifest. A part is read only if it may have changed.
 func (h *Host) verifyContent(ctx context.Context, dir string, m manifest) error {
 	for _, expected := range m.Parts {
 		if err := h.verifyPart(ctx, dir, expected); err != nil {
@@ -191,7 +187,7 @@ func (h *Host) verifyPart(ctx context.Context, dir string, expected part) error 
 	return nil
 }
 
-// digestParts flushes every image file and computes its digest in parallel: one waits for the disk, the other for the processor.
+// In parallel: the flush waits for the disk, the digest for the processor.
 func (h *Host) digestParts(ctx context.Context, dir string, names []string) ([]part, error) {
 	parts, errs := make([]part, len(names)), make([]error, 2*len(names))
 	var work sync.WaitGroup

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostd lives in its own mount namespace: guests' disks are mounted nowhere else, and the gofers' mounts are slaves of its mounts. The
-// namespace must survive hostd, because the next hostd mounts and unmounts disks of running sandboxes in it. So it is pinned by a bind
-// mount on <run_dir>/mnt/ns, in the namespace that hostd was started in.
+// In hostd's own mount namespace guests' disks are mounted nowhere else, and the gofers' mounts are slaves. The next
+// hostd needs it for running sandboxes' disks. So it is pinned by a bind mount on <run_dir>/mnt/ns, in hostd's initial
+// namespace.
 
 // HoldCommand makes this binary wait in a new mount namespace until its input ends.
 const HoldCommand = "hold-mount-namespace"
 
 const insideVariable = "BERTH_HOSTD_MOUNT_NAMESPACE"
 
-// EnterMountNamespace returns when the process is inside. Outside, it makes or finds the namespace, enters it and executes this program
-// again; it then returns only on failure.
+// EnterMountNamespace returns when the process is inside. Outside, it executes this program again inside, and returns
+// only on failure.
 func EnterMountNamespace(runDir string) error {
 	pin := pinPath(runDir)
 	if inside, err := isInside(); err != nil || inside {
@@ -43,7 +43,7 @@ func EnterMountNamespace(runDir string) error {
 	return enter(pin, os.Args)
 }
 
-// Unpin releases the namespace; its mounts go when its last process ends. It must be called from outside.
+// Unpin must be called from outside. The mounts go with the namespace's last process.
 func Unpin(runDir string) error {
 	pin := pinPath(runDir)
 	for _, point := range []string{pin, filepath.Dir(pin)} {
@@ -71,7 +71,7 @@ func makeNamespace(pin string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// The mount that carries the pin must not propagate: inside the new namespace it would be a loop, which the kernel refuses.
+	// Inside the new namespace the pin's mount would be a loop, which the kernel refuses: it must not propagate.
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
@@ -84,11 +84,9 @@ func makeNamespace(pin string) error {
 	return onEachProcessor(func() error { return pinFresh(pin) })
 }
 
-// onEachProcessor runs do until it returns something other than EINVAL, first on the current processor, then on each one.
-//
-// The kernel pins a mount namespace only in one with a lower number, to prevent loops. Since Linux 6.18 each processor hands out numbers
-// from its own batch. So a later namespace of another processor may have a lower number. On the processor of this process's own namespace
-// the number is always higher.
+// The kernel pins a mount namespace only in one with a lower number, to prevent loops. Since Linux 6.18 each processor
+// has its own batch of numbers, so a later namespace of another processor may be lower. On the processor of this
+// process's namespace it is always higher.
 func onEachProcessor(do func() error) error {
 	err := do()
 	if !errors.Is(err, unix.EINVAL) {
@@ -114,7 +112,7 @@ func onEachProcessor(do func() error) error {
 	return err
 }
 
-// pinFresh pins a new namespace that a child process holds open until then.
+// A child process holds the new namespace open until the pin does.
 func pinFresh(pin string) error {
 	holder := exec.Command("/proc/self/exe", HoldCommand)
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
@@ -138,7 +136,7 @@ func pinFresh(pin string) error {
 	return unix.Mount(fmt.Sprintf("/proc/%d/ns/mnt", holder.Process.Pid), pin, "", unix.MS_BIND, "")
 }
 
-// Hold implements HoldCommand. Mounts and unmounts of the host propagate into the namespace; nothing propagates out.
+// Hold implements HoldCommand. Mounts and unmounts propagate into the namespace only.
 func Hold() error {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return err
@@ -150,7 +148,7 @@ func Hold() error {
 	return err
 }
 
-// isInside trusts the variable only if it names this process's namespace.
+// The variable counts only if it names this process's namespace.
 func isInside() (bool, error) {
 	told, ok := os.LookupEnv(insideVariable)
 	if !ok {
@@ -166,7 +164,7 @@ func isInside() (bool, error) {
 	return true, os.Unsetenv(insideVariable)
 }
 
-// enter moves this thread into the namespace and executes the program again, because the other threads of a Go process cannot follow.
+// A Go process's other threads cannot follow into the namespace, so it executes the program again.
 func enter(pin string, args []string) error {
 	runtime.LockOSThread()
 	directory, err := os.Getwd() // setns changes to the namespace's root

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// pinVariable makes the test binary pin a namespace below the directory that it names, as hostd does at its start.
 const pinVariable = "BERTH_TEST_PIN"
 
 func exitWith(err error) {
@@ -54,7 +53,6 @@ func onProcessor(number int) error {
 	return unix.SchedSetaffinity(0, &one)
 }
 
-// The kernel numbers mount namespaces in batches per processor, and refuses to pin a lower number in a higher one.
 func TestANamespaceIsPinnedWhateverProcessorTheOneAroundItWasMadeOn(t *testing.T) {
 	testns.Needs(t)
 	runtime.LockOSThread()

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// withTmpInMemory builds an agent from before /tmp lay on the disk (decision 254). Its guests use the sandbox's /tmp, have no directories
-// next to their tree, and show the kernel's boot id.
+// This agent is from before /tmp lay on the disk (decision 254). Its guests use the sandbox's /tmp, and show the
+// kernel's boot id.
 func (d *daemon) withTmpInMemory() string {
 	d.t.Helper()
 	const adopt = "../agent/spawn/adopt.go"
@@ -29,7 +29,6 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	if text := d.run(m, kind); text != "tmpfs" {
 		t.Fatalf("/tmp of the old agent is %s", text)
 	}
-	// A file, a directory that only its owner can read, and an open file without a name.
 	d.run(m, "echo kept > /tmp/file; mkdir -m 700 /tmp/own; echo deep > /tmp/own/file; ln -s file /tmp/link")
 	d.begin(m, "open", "exec 3<> /tmp/nameless; rm /tmp/nameless; echo open >&3; while :; do cat /proc/$$/fd/3 > /home/next; mv /home/next /home/open; sleep 0.05; done")
 	eventually(t, "the open file is read", func() bool { return d.run(m, "cat /home/open") == "open" })
@@ -69,7 +68,6 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	}
 	d.stop(forked)
 
-	// Without the memory the machine is like any other: an empty /tmp on its disk, and its own boot id.
 	alone := wire.CloneRequest{Fence: d.fence(workspace, 4), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID(), DiskOnly: true}
 	d.ok(d.call("POST", "/checkpoints/clone", alone, nil))
 	m = d.restore(workspace, alone.CheckpointID, 4)

@@ -13,15 +13,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// sweeper remembers the orphans of the last sweep. An orphan is removed when two sweeps in a row find it: no object takes that long from
-// its first trace until hostd registers it.
+// An orphan is removed by two sweeps in a row: hostd registers any object sooner after its first trace.
 type sweeper struct {
 	mu      sync.Mutex
 	seen    map[string]bool
 	removed int64
 }
 
-// collectSweeps is the number of sweeps between two collections, which read every manifest.
+// A collection reads every manifest.
 const collectSweeps = 10
 
 type orphan struct {
@@ -73,8 +72,7 @@ func (h *Host) straySpares() (found []orphan, err error) {
 	return found, err
 }
 
-// ownsLoop reports whether the file is the pool's image or a layer. Their loop devices stay while they are mounted, and detach
-// themselves.
+// Loop devices of the pool and of layers detach themselves with their mounts.
 func (h *Host) ownsLoop(file string) bool {
 	file = strings.TrimSuffix(file, " (deleted)")
 	return file == h.config.Pool.Image || filepath.Dir(file) == filepath.Clean(h.config.LayersDir)

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/accepting"
 )
 
-// peerListener accepts only root and the configured user. The kernel reports the peer's uid, so it cannot be forged.
+// The kernel reports the peer's uid, so it cannot be forged.
 type peerListener struct {
 	net.Listener
 	uid uint32

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// policing serializes the changes of a machine's policy and the release of its network. A change after the release would reach the next
-// machine at that address.
+// A policy change after the network's release would reach the next machine at that address.
 type policing struct {
 	mu    sync.Mutex
 	turns map[string]*policyLock
@@ -45,7 +44,7 @@ func (p *policing) acquire(ctx context.Context, slot string) (release func(), er
 	}
 }
 
-// lock waits without a limit: every holder releases the lock.
+// Every holder releases the lock, so lock needs no limit.
 func (p *policing) lock(slot string) (end func()) {
 	end, _ = p.acquire(context.Background(), slot)
 	return end

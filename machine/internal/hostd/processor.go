@@ -11,15 +11,15 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// processor lists the CPU features that guest programs may have detected: they query them directly and keep using them after a restore. A
-// checkpoint needs all its features here; additional ones do no harm.
+// Guest programs detect CPU features themselves and keep using them after a restore. A checkpoint needs all its
+// features; additional ones do no harm.
 type processor struct {
 	features []string // sorted; includes the vendor, because the layout of saved CPU state differs between vendors
 	flags    string   // hash of all flags in /proc/cpuinfo, which older releases compared
 }
 
-// notForPrograms lists feature prefixes that do not change what a program can execute. They belong to the kernel or a hypervisor, name
-// mitigations, or describe speed, and they change with microcode and kernels.
+// These do not change what a program can execute. They concern kernel, hypervisor, mitigations or speed, and change
+// with microcode and kernels.
 var notForPrograms = []string{
 	"AVXSLOW", "BHI_", "CMPSB_", "CPBOOST", "CPPC", "EFER_", "ERMS", "FLUSH_", "FP128", "FP256", "FRED", "FSRM", "HRESET", "HTT", "HWA", "HYBRID_",
 	"HYPERVISOR", "IA32_", "IBPB", "IBRS", "IBS", "IDPRED_", "INT_WBINVD", "INVLPGB", "LBRVIRT", "MCAOVERFLOW", "MCDT_", "MD_CLEAR", "MOVSB_", "MOVU",
@@ -42,7 +42,6 @@ func thisProcessor() (processor, error) {
 	return processor{features: features, flags: flags}, nil
 }
 
-// has reports whether this processor has every feature that the checkpoint's guest may use.
 func (p processor) has(m manifest) bool {
 	if len(m.Processor) == 0 {
 		return m.CPUFeatures == p.flags

@@ -13,7 +13,7 @@ func (m manifest) build() engine.Build {
 	return engine.Build{Engine: m.Engine, SpecVersion: m.SpecVersion}
 }
 
-// engineKind returns the kind of engine that the memory needs. Manifests without one are from a release with only gVisor.
+// Manifests without a kind are from a release with only gVisor.
 func (m manifest) engineKind() string {
 	if m.DiskOnly {
 		return ""
@@ -21,11 +21,9 @@ func (m manifest) engineKind() string {
 	return cmp.Or(m.EngineKind, wire.EngineGVisor)
 }
 
-// protocol returns the agent's protocol version. Manifests without one are of version 1.
+// Manifests without a version are of version 1.
 func (m manifest) protocol() int { return max(m.Protocol, 1) }
 
-// refusesMemory returns why the memory cannot be restored here now, and the exact cause. why is "" if it can be restored or there is
-// none.
 func (h *Host) refusesMemory(m manifest) (why string, cause error) {
 	switch {
 	case m.DiskOnly:
@@ -55,7 +53,7 @@ var memoryRefusals = map[string]string{
 	wire.RefusedNotKept:        "The engine or the agent of the checkpoint is not on this computer",
 }
 
-// holdPrograms keeps the checkpoint's engine and agent from collection until release. It refuses if the memory cannot be restored here.
+// The engine and agent stay until release.
 func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 	why, cause := h.refusesMemory(m)
 	if why == "" {
@@ -67,12 +65,10 @@ func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 	return nil, h.memoryRefusal("checkpoint_incompatible", memoryRefusals[why], why, m, cause)
 }
 
-// damaged returns a refusal for a corrupt checkpoint, which also says whether its disk can be booted.
 func (h *Host) damaged(m manifest, cause error) error {
 	return h.memoryRefusal("checkpoint_corrupt", "The checkpoint does not match its manifest", wire.RefusedDamaged, m, cause)
 }
 
-// missingFor returns the missing CPU features if they are the reason for the refusal, else nil.
 func (h *Host) missingFor(m manifest, why string) []string {
 	if why != wire.RefusedProcessor {
 		return nil
@@ -89,17 +85,16 @@ func (h *Host) memoryRefusal(code, message, why string, m manifest, cause error)
 	return &refusal{code: code, message: message, cause: cause, details: details}
 }
 
-// EnginesButCurrent in engines_refused means every engine except the one that hostd starts machines with.
+// EnginesButCurrent in engines_refused means every engine except that of new machines.
 const EnginesButCurrent = "others"
 
-// refusesEngine reports whether nothing is started or restored under an engine. Machines that run under it go on.
+// Running machines go on under a refused engine.
 func (h *Host) refusesEngine(version string) bool {
 	refused := h.config.EnginesRefused
 	return slices.Contains(refused, version) || version != h.engine.Version() && slices.Contains(refused, EnginesButCurrent)
 }
 
-// collectPrograms removes engines and agents of earlier versions that no machine or checkpoint uses. It reads every manifest, so it runs
-// only if there is a candidate.
+// Collection reads every manifest, so it runs only with a candidate.
 func (h *Host) collectPrograms() error {
 	if spare, err := h.engine.Spare(); err != nil || !spare {
 		return err

@@ -14,18 +14,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// quarantineName is a file in a workspace's directory. It lists objects that no database row names but that are not provably garbage, and
-// since when they are kept. The cell decides what is in quarantine and when it is deleted.
+// The file lists objects that no database row names but that are not provably garbage. The cell decides what is in
+// quarantine and when it is deleted.
 const quarantineName = "quarantine.json"
 
-// quarantined maps quarantined objects to the time since when they are kept.
 type quarantined struct {
 	Workspace   string            `json:"workspace,omitempty"` // since when the whole workspace is kept; "" if it is not
 	Disks       map[string]string `json:"disks,omitempty"`
 	Checkpoints map[string]string `json:"checkpoints,omitempty"`
 }
 
-// quarantine replaces the list. Objects that were listed before keep their time.
 func (h *Host) quarantine(_ context.Context, r wire.QuarantineRequest) (struct{}, error) {
 	var done struct{}
 	if !h.pool.HasWorkspace(r.Owner()) {
@@ -63,7 +61,7 @@ func since(before map[string]string, names []string, now string) map[string]stri
 	return after
 }
 
-// readQuarantine treats an unparsable file as empty: its objects are quarantined again at the cell's next comparison.
+// An unparsable file is empty: the cell's next comparison lists its objects again.
 func readQuarantine(path string) (quarantined, error) {
 	var found quarantined
 	text, err := readBounded(path, manifestBytes)

@@ -49,8 +49,8 @@ func (s *resolverState) ended() {
 	s.known.Serving = false
 }
 
-// keepResolver restarts the resolver whenever it dies or stops answering. The process outlives hostd and answers until the next hostd has
-// started its own. Without it guests have no DNS but run on. Their queries wait in the sockets, which hostd owns.
+// The resolver outlives hostd until the next hostd has its own. Without it guests run on: their queries wait in the
+// sockets, which hostd owns.
 func (h *Host) keepResolver(ctx context.Context) {
 	var sockets *network.NameSockets
 	h.superviseChild(ctx, "the resolver of the machines", func() error { return h.runResolver(ctx, &sockets) })
@@ -59,7 +59,7 @@ func (h *Host) keepResolver(ctx context.Context) {
 	}
 }
 
-// runResolver returns when the process has ended, or was ended because it stopped answering. If the context ends, the process lives on.
+// If the context ends, the process lives on.
 func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) error {
 	if *sockets == nil {
 		made, err := h.router.ListenForNames()
@@ -104,7 +104,6 @@ func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) e
 	}
 }
 
-// untilSilent probes until resolverSilences probes in a row fail, or the context ends.
 func untilSilent(ctx context.Context, pause time.Duration, ask func() error) error {
 	for silences := 0; ; {
 		wait(ctx, nil, pause)

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// blockedName is answered without an upstream query.
 const blockedName = "4.3.2.10.in-addr.arpa."
 
 func TestTheResolverIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T) {
@@ -54,7 +53,7 @@ func TestTheResolverIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T) {
 	}
 }
 
-// openRouter opens the network namespace of the daemon's router. The file stays valid after hostd ends.
+// The file stays valid after hostd ends.
 func (d *daemon) openRouter() *os.File {
 	d.t.Helper()
 	file, err := os.Open(d.seenByHostd("run/net/netns/router"))
@@ -82,7 +81,7 @@ func (d *daemon) resolver() int {
 	return found[0]
 }
 
-// asksName queries from inside the router until there is an answer: a datagram that a dying process has read is lost.
+// A datagram that a dying process has read is lost.
 func (d *daemon) asksName(router *os.File) {
 	d.t.Helper()
 	network := d.config["machine_network"].(string)
@@ -109,7 +108,6 @@ func exchangeIn(namespace *os.File, nameserver string) (answer *dns.Msg, err err
 	return answer, err
 }
 
-// dialIn makes the socket on a thread that enters the namespace and returns to its own.
 func dialIn(namespace *os.File, address string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {

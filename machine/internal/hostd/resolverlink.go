@@ -33,7 +33,6 @@ const (
 	deniedNameBytes = 300
 )
 
-// resolverLink is hostd's side of the resolver link: policies and grants go out, denials come in.
 type resolverLink struct {
 	mu    sync.Mutex
 	link  *nameLink
@@ -41,8 +40,7 @@ type resolverLink struct {
 	once  sync.Once
 
 	denied map[netip.Addr]map[string]*deniedName
-	// isLetOut reports whether a connected machine has the address. For a moment the resolver still reports denials of the previous
-	// machine there.
+	// The resolver may still report denials of the previous machine at an address.
 	isLetOut func(netip.Addr) bool
 }
 
@@ -68,8 +66,7 @@ type nameLink struct {
 	waiting map[uint64]chan struct{}
 }
 
-// begin makes a link the target of policy changes. The lock is held while `snapshot` builds the set-up, so each change is in the set-up
-// or is sent.
+// The lock is held during `snapshot`, so each change is in the set-up or is sent.
 func (n *resolverLink) begin(link *nameLink, snapshot func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,8 +84,8 @@ func (n *resolverLink) over(link *nameLink) {
 	close(link.gone)
 }
 
-// tell returns when no resolver answers the machine under an earlier policy. A nil policy allows all names. The router has the policy
-// already, so a resolver that starts now has it too.
+// tell returns when no resolver answers under an earlier policy. A nil policy allows all names. The router has the
+// policy already, and so a new resolver.
 func (n *resolverLink) tell(ctx context.Context, machine netip.Addr, policy *wire.EgressPolicy) error {
 	ctx, cancel := context.WithTimeout(ctx, resolverAlone)
 	defer cancel()
@@ -154,8 +151,7 @@ func (l *nameLink) write(message resolver.FromHost) error {
 	return err
 }
 
-// forget drops a removed machine. It need not wait for the resolver: no other owner gets the address while the resolver may still use the
-// old state.
+// No other owner gets the address while the resolver may use the old state.
 func (n *resolverLink) forget(machine netip.Addr) {
 	n.mu.Lock()
 	link := n.link
@@ -166,7 +162,7 @@ func (n *resolverLink) forget(machine netip.Addr) {
 	}
 }
 
-// listenToResolver reads messages of the resolver. The resolver parses input of hostile guests, so its messages are bounded and checked.
+// The resolver parses input of hostile guests, so its messages are bounded and checked.
 func (h *Host) listenToResolver(link *nameLink) {
 	lines := bufio.NewScanner(link.conn)
 	lines.Buffer(make([]byte, 64<<10), resolver.LineBytesMax)
@@ -253,7 +249,6 @@ func (n *resolverLink) refusedTo(machine netip.Addr, now time.Time) (list []wire
 	return list
 }
 
-// linkPair returns both ends of a connection: hostd's and the child process's.
 func linkPair() (ours net.Conn, theirs *os.File, err error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

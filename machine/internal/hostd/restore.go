@@ -14,8 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// restore continues a checkpoint on a new snapshot of its disk, or boots from the disk if the checkpoint has no memory. The machine's
-// packets do not leave before connect. The checkpoint is only read, so it can be restored again after any failure.
+// The checkpoint is only read, so it can be restored again after any failure. Packets do not leave before connect.
 func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine, error) {
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
 		return h.describeOr(s, err)
@@ -61,7 +60,7 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	return h.describe(s), h.points.at("restore.answer")
 }
 
-// sourceOf returns the owner of the checkpoint. If the checkpoint is deleted during the restore, the restore fails and leaves nothing.
+// If the source is deleted meanwhile, the restore fails and leaves nothing.
 func sourceOf(r wire.RestoreRequest) string {
 	if r.Of == nil {
 		return r.Owner()
@@ -69,7 +68,7 @@ func sourceOf(r wire.RestoreRequest) string {
 	return r.Of.Owner()
 }
 
-// verifyForRestore refuses before anything is changed. The engine and agent stay until letPrograms is called.
+// verifyForRestore precedes any change. Engine and agent stay until letPrograms.
 func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest, m manifest) (letPrograms func(), err error) {
 	if letPrograms, err = h.holdPrograms(m); err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
 	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
-// restoreSandbox also returns the sandbox with an error, if it already has one.
+// After an error the caller discards the sandbox, if any.
 func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m manifest, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("restore.shell"); err != nil {
 		return nil, err
@@ -152,7 +151,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	return s, h.awaitRestored(ctx, r, s, m)
 }
 
-// openImage prefers files that are in the page cache: a copy's parts have the same bytes as their source.
+// A copy's parts have the same bytes as their source, which is in the page cache.
 func (h *Host) openImage(dir string) ([]*os.File, error) {
 	if image := h.warm.take(dir); image != nil {
 		return image, nil
@@ -183,7 +182,7 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = m.protocol(), engine.Running })
 }
 
-// addressFor returns the address that the guest knows as its own. A fork gets another one: its source may come back to that address.
+// A fork's source may come back to its own address.
 func (m manifest) addressFor(r wire.RestoreRequest) netip.Addr {
 	if r.Of != nil {
 		return netip.Addr{}
@@ -195,7 +194,6 @@ func (m manifest) addressFor(r wire.RestoreRequest) netip.Addr {
 	return address
 }
 
-// pagesBytes returns the guest memory that the image holds, without holes.
 func (m manifest) pagesBytes() int64 {
 	for _, p := range m.Parts {
 		if p.Name == "pages.img" {

@@ -19,8 +19,7 @@ import (
 
 const asideEnds = 10 * time.Second
 
-// runInCgroup runs a program that reads files of a guest, in a cgroup next to the machines' cgroups. The cgroup has its own limits and a
-// small CPU weight, and is the first OOM victim. The program ends with hostd.
+// The program reads a guest's files, so it is the first OOM victim and ends with hostd.
 func (h *Host) runInCgroup(name string, limits cgroup.Limits, command *exec.Cmd, begun func() error) (err error) {
 	group, err := h.groups.Create(name+"-"+strings.ToLower(rand.Text()[:12]), limits)
 	if err != nil {

@@ -21,7 +21,6 @@ const (
 	proxyAlone = 20 * time.Second // how long a change waits for an earlier hostd's proxy to end
 )
 
-// secretLinks is the connection to the current secret proxy.
 type secretLinks struct {
 	enabled bool
 
@@ -50,7 +49,7 @@ func newSecretLink(conn net.Conn, end func()) *secretLink {
 	return &secretLink{conn: conn, end: end, gone: make(chan struct{}), waiting: map[uint64]chan struct{}{}}
 }
 
-// secretsOf returns workspace and epoch of a machine; nil if no port of it is redirected to the proxy.
+// nil means that no port is redirected to the proxy.
 func secretsOf(s *engine.Sandbox, policy wire.EgressPolicy) *wire.SecretsOf {
 	claim := s.Record().Claim
 	if len(policy.SecretPorts) == 0 || policy.Mode == wire.EgressDenyAll || claim == nil {
@@ -70,8 +69,7 @@ func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
 
 func (l *secretLinks) beAlone() { l.once.Do(func() { close(l.alone) }) }
 
-// begin makes a link the target of changes. It holds the lock while `snapshot` takes the initial state of the new process, so that no
-// change is lost between the two.
+// The lock is held during `snapshot`, so that no change is lost.
 func (l *secretLinks) begin(link *secretLink, snapshot func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +87,8 @@ func (l *secretLinks) over(link *secretLink) {
 	close(link.gone)
 }
 
-// tell returns when no proxy relays a connection that the machine had opened before the change. `of` is nil if the machine has no
-// secrets. The router has the change already, so a proxy that starts now has it too.
+// tell returns when no proxy relays a connection from before the change. The router has the change already, and so a
+// new proxy.
 func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.SecretsOf) error {
 	l.mu.Lock()
 	known := l.told[machine]
@@ -123,7 +121,7 @@ func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.Sec
 	}
 }
 
-// forget drops a removed machine, before another machine may get its address.
+// forget must precede the address's next machine.
 func (l *secretLinks) forget(machine netip.Addr) {
 	_ = l.tell(context.Background(), machine, nil) // a proxy that does not acknowledge is ended, and its successor reads the router's state
 	l.mu.Lock()
@@ -163,7 +161,7 @@ func (l *secretLink) tell(machine netip.Addr, of *wire.SecretsOf) error {
 	}
 }
 
-// listen reads acknowledgements. The process parses input of hostile guests, so any other message ends it.
+// The proxy parses input of hostile guests, so any other message ends it.
 func (l *secretLink) listen() {
 	lines := bufio.NewScanner(l.conn)
 	for lines.Scan() {

@@ -15,12 +15,10 @@ import (
 
 var proxyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: secretproxy.MemoryBytesMax, Pids: 64}
 
-// proxySockets are the sockets of the secret proxy: requests from machines, inside the router, and answers from the cell. hostd owns
-// them, so that connections wait during a restart of the proxy.
+// hostd owns the sockets, so that connections wait during a restart of the proxy.
 type proxySockets struct{ requests, answers *os.File }
 
-// keepSecretProxy restarts the proxy whenever it dies. The process outlives hostd and serves until the next hostd has started its own.
-// Without it, connections to a machine's secret ports fail, with or without a secret.
+// The proxy outlives hostd until the next hostd has its own. Without it, all connections to secret ports fail.
 func (h *Host) keepSecretProxy(ctx context.Context) {
 	if h.config.SecretsSocket == "" {
 		return
@@ -33,7 +31,7 @@ func (h *Host) keepSecretProxy(ctx context.Context) {
 	}
 }
 
-// runSecretProxy returns when the process has ended. If the context ends, the process lives on.
+// If the context ends, the process lives on.
 func (h *Host) runSecretProxy(ctx context.Context, sockets **proxySockets) error {
 	if *sockets == nil {
 		made, err := h.listenForSecrets()
@@ -79,7 +77,7 @@ func (h *Host) listenForSecrets() (*proxySockets, error) {
 	return &proxySockets{requests, answers}, nil
 }
 
-// listenForAnswers makes a socket for the cell's user only: the kernel checks write permission, and the proxy checks the peer's uid.
+// The kernel checks write permission, and the proxy the peer's uid: only the cell's user can answer.
 func (h *Host) listenForAnswers() (*os.File, error) {
 	path := h.config.SecretsSocket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -29,7 +29,6 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	must(t, unix.Kill(first, unix.SIGKILL))
 	eventually(t, "another one runs", func() bool { return one() && d.secretProxies()[0] != first })
 	second := d.secretProxies()[0]
-	// A proxy that has not read its setup ends with hostd.
 	statusWithoutRights(t, second)
 	d.kill()
 	if now := d.secretProxies(); len(now) != 1 || now[0] != second {
@@ -39,7 +38,7 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	eventually(t, "the next hostd's runs alone", func() bool { return one() && d.secretProxies()[0] != second })
 }
 
-// statusWithoutRights waits until a proxy has read its setup, because it then gives its last rights up. It returns the process's status.
+// A proxy that has not read its setup ends with hostd; afterwards it gives its last rights up.
 func statusWithoutRights(t *testing.T, pid int) string {
 	t.Helper()
 	var status []byte
@@ -50,7 +49,6 @@ func statusWithoutRights(t *testing.T, pid int) string {
 	return string(status)
 }
 
-// secretProxies are the processes of the daemon that put secrets in.
 func (d *daemon) secretProxies() (found []int) {
 	d.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -18,7 +18,7 @@ type request interface{ Caller() wire.Fence }
 // Handler serves the verbs of wire/hostd.go.
 func (h *Host) Handler() http.Handler {
 	mux := http.NewServeMux()
-	// These verbs make new objects: a repeat gets the first answer. The others are idempotent.
+	// These make new objects: a repeat gets the first answer. The others are idempotent.
 	mux.Handle("POST /machines/start", remembered(h, "start", checkStart, h.start))
 	mux.Handle("POST /machines/restore", remembered(h, "restore", checkRestore, h.restore))
 	mux.Handle("POST /machines/checkpoint", remembered(h, "checkpoint", checkCheckpoint, h.checkpoint))
@@ -87,7 +87,6 @@ func handle[R request, A any](h *Host, name string, remember bool, check func(R)
 	})
 }
 
-// handleCall serves a verb with its own rule for joining and queueing.
 func handleCall[R request, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error), name func(R) call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body R
@@ -118,7 +117,7 @@ func handleCall[R request, A any](h *Host, check func(R) error, do func(context.
 	})
 }
 
-// othersOf returns the other subjects that a verb changes: a fork's checkpoint goes directly to its target.
+// A fork's checkpoint goes directly to its target.
 func othersOf(body any) map[string]int64 {
 	if r, ok := body.(wire.CheckpointRequest); ok && r.Into != nil {
 		return map[string]int64{r.Into.Owner(): r.IntoFence}
@@ -137,7 +136,7 @@ func view[A any](h *Host, read func(context.Context) (A, error)) http.Handler {
 	})
 }
 
-// unfenced serves a change of objects without a subject. Only the installation that owns the pool may call it.
+// Without a subject there is no token: only the pool's installation may call.
 func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
 	inner := query(h, check, do)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +148,7 @@ func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R
 	})
 }
 
-// query serves a query with a body: it changes nothing that a fencing token guards.
+// A query changes nothing that a fencing token guards.
 func query[R, A any](h *Host, check func(R) error, read func(context.Context, R) (A, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body R
@@ -193,11 +192,11 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A caller that disconnected reads nothing and asks again.
+	// A caller that disconnected asks again.
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// Listen makes the socket. It accepts only root and the configured user, whatever the file's mode.
+// Listen accepts only root and the configured user, whatever the file's mode.
 func (h *Host) Listen() (net.Listener, error) {
 	path := h.config.Socket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -207,7 +206,7 @@ func (h *Host) Listen() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A successor may already have its own socket there when this one closes.
+	// A successor may already have its own socket there.
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chown(path, 0, h.config.SocketGID), os.Chmod(path, 0o660)); err != nil {
 		listener.Close()
@@ -216,7 +215,7 @@ func (h *Host) Listen() (net.Listener, error) {
 	return &peerListener{Listener: listener, uid: uint32(h.config.SocketUID)}, nil
 }
 
-// Serve answers until the context ends, then drains running verbs. Machines run on.
+// Serve drains running verbs when the context ends. Machines run on.
 func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// Environment variables for tests that need the real engine. The tests run as root; a missing variable is reported.
+// Tests with the real engine run as root.
 const (
 	runscVariable = "BERTH_TEST_RUNSC" // path of the runsc build
 	agentVariable = "BERTH_TEST_AGENT" // path of the agent's binary
@@ -32,7 +32,7 @@ const (
 
 var sharedDir string
 
-// daemons numbers the daemons, from a random start that hardly collides with other test runs.
+// A random start hardly collides with other test runs.
 var daemons atomic.Uint32
 
 func TestMain(m *testing.M) {
@@ -66,7 +66,6 @@ func makeSharedDir() (err error) {
 	return err
 }
 
-// takeDown makes hostd remove the kernel objects that daemons of ended tests left.
 func takeDown(folder string) (failed error) {
 	binary := os.Getenv(hostdVariable)
 	if built, _ := filepath.Glob(filepath.Join(folder, sharedPrefix+"*", "hostd")); len(built) > 0 {
@@ -81,7 +80,6 @@ func takeDown(folder string) (failed error) {
 	return failed
 }
 
-// hostdBinary returns the given binary, or builds one. With the race detector it always builds one.
 var hostdBinary = sync.OnceValues(func() (string, error) {
 	if given := os.Getenv(hostdVariable); given != "" && len(buildFlags) == 0 {
 		return given, nil
@@ -97,8 +95,7 @@ var hostdBinary = sync.OnceValues(func() (string, error) {
 
 const verifiedName = "verified.json"
 
-// sharedLayer returns the digest of the template's image, of which all daemons share one copy. hostd verifies it once; the note of that
-// is valid for every daemon that sees the same file.
+// All daemons share one image and the note that hostd verified it.
 var sharedLayer = sync.OnceValues(func() (digest string, err error) {
 	if digest, err = copyLayer(os.Getenv(layerVariable), sharedDir); err != nil {
 		return "", err
@@ -121,7 +118,7 @@ func copyLayer(image, dir string) (digest string, err error) {
 
 func layerPath(dir, digest string) string { return filepath.Join(dir, digest+".erofs") }
 
-// addSharedLayer mounts the shared copy for this daemon. A link would change the file's ctime, and every daemon would verify it again.
+// A link would change the ctime, and every daemon would verify the file again.
 func (d *daemon) addSharedLayer() (digest string) {
 	d.t.Helper()
 	digest, err := sharedLayer()
@@ -142,15 +139,14 @@ func (d *running) removeSharedLayer() error {
 	return unix.Unmount(layerPath(d.dir+"/layers", d.layer), 0)
 }
 
-// together is the hostd for all tests that neither end it nor look at other tests' objects.
+// together's tests neither end hostd nor look at other tests' objects.
 var together struct {
 	once sync.Once
 	*running
 	answers bool
 }
 
-// withOthers returns the shared hostd: starting and removing one takes longer than most tests. The subjects that the test used are
-// deleted after it.
+// Starting and removing a hostd takes longer than most tests.
 func withOthers(t *testing.T) *daemon {
 	t.Helper()
 	testns.Needs(t, runscVariable, agentVariable, layerVariable)

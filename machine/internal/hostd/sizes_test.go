@@ -20,7 +20,7 @@ import (
 func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
-	// The file is removed before anything is printed: a command's output is on the same disk.
+	// A command's output is on the same disk, so the file is removed first.
 	text := d.run(m, "e=$(dd if=/dev/zero of=/home/big bs=1M count=1200 2>&1); s=$(stat -c %s /home/big); rm /home/big; echo $e; echo $s")
 	if lines := strings.Split(text, "\n"); !strings.Contains(lines[0], "quota") || len(lines[len(lines)-1]) > 10 {
 		t.Errorf("the disk has no end: %s", text)
@@ -51,7 +51,6 @@ func TestAMachinePastItsMemoryIsReportedAsOutOfMemory(t *testing.T) {
 	}
 }
 
-// controlFile returns a file of the machine's cgroup, by its name on v1 and v2.
 func (d *daemon) controlFile(m wire.Machine, v1, v2 string) string {
 	dir := filepath.Dir(m.FreezerFile)
 	if strings.HasSuffix(m.FreezerFile, "cgroup.freeze") {
@@ -129,7 +128,7 @@ func TestAStartWithoutASlotTakesAShell(t *testing.T) {
 	d.counts(d.restore(m.Owner(), id, 2), at)
 }
 
-// prepared checks that sandboxes prepared for a restore: their seccomp filters, which are part of that, are visible.
+// Sandboxes that prepared for a restore have their seccomp filters.
 func (d *daemon) prepared(slots []string) {
 	d.t.Helper()
 	for _, slot := range slots {
@@ -238,7 +237,7 @@ func TestOnlyRootAndTheConfiguredUserAreAnswered(t *testing.T) {
 	if got := d.askAs(65534); got != "200" {
 		t.Errorf("the configured user gets %q", got)
 	}
-	// The file's mode already excludes this user; here the peer's uid alone must suffice.
+	// The peer's uid alone must suffice, without the file's mode.
 	must(t, os.Chmod(d.dir+"/hostd.sock", 0o666))
 	if got := d.askAs(65533); got == "200" {
 		t.Error("a stranger is answered")

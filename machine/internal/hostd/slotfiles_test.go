@@ -53,13 +53,13 @@ func TestEverySlotHasAnAgentOfItsOwnAndNoSandboxCanWriteToAFileOfTheHost(t *test
 	}
 }
 
-// checkMounts checks hostd's mounts for a slot, which the sandbox gets copies of.
+// The sandbox gets copies of hostd's mounts.
 func (d *daemon) checkMounts(slot string) {
 	d.t.Helper()
 	file, err := os.Open("/proc/" + itoa(d.process.Process.Pid) + "/mountinfo")
 	must(d.t, err)
 	defer file.Close()
-	// The disk and the agent's records next to it count for the workspace's quota.
+	// These count for the workspace's quota.
 	writable := map[string]bool{"root/claim/root": true, "root/claim/state": true}
 	looked := 0
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -92,7 +92,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	before, err := os.Stat(kept[0])
 	must(t, err)
 
-	// Slots of an earlier release had a hard link of the file, and its guest could write to it.
+	// A guest of an earlier release could write to its slot's hard link.
 	link := d.dir + "/linked"
 	must(t, os.Link(kept[0], link))
 	must(t, os.Chmod(link, 0o755))
@@ -111,7 +111,6 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 		t.Errorf("the kept agent has %d links", links)
 	}
 
-	// An unaltered file is separated from the slot, and checkpoints still restore with it.
 	d.kill()
 	must(t, os.WriteFile(kept[0], whole, 0o755))
 	must(t, os.Chtimes(kept[0], before.ModTime(), before.ModTime()))
@@ -123,7 +122,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	}
 	d.counts(d.restore(workspace, checkpoint, 2), 0)
 
-	// An earlier agent has no other copy, so an altered one is refused.
+	// An earlier agent has no other copy.
 	d.kill()
 	newer := d.dir + "/agent"
 	must(t, os.WriteFile(newer, append(whole, "another build"...), 0o755))

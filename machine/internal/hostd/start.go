@@ -13,8 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// start assigns a warm sandbox to a workspace and mounts its disk into it. The disk is new for this attempt, so a guest that runs before
-// the caller commits changes nothing permanent.
+// The disk is new for this attempt, so a guest that runs before the caller commits changes nothing permanent.
 func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, error) {
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
 		return h.describeOr(s, err)
@@ -22,7 +21,6 @@ func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, er
 	return h.boot(ctx, bootRequest{StartRequest: r})
 }
 
-// bootRequest is a start, or a restore of a checkpoint without memory.
 type bootRequest struct {
 	wire.StartRequest
 	checkpoint    *manifest // the machine begins with this checkpoint's disk
@@ -64,8 +62,7 @@ func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
 	return h.describe(s), h.points.at("start.answer")
 }
 
-// takeFitted returns a warm sandbox with the disk that the workspace would begin with. It returns nil if there is none, or if the
-// workspace begins with another disk.
+// nil means that none is prepared for the disk that the workspace begins with.
 func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, error) {
 	if r.checkpoint != nil || r.FullCopy || r.Tree != "" || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.Owner()) {
 		return nil, nil
@@ -77,8 +74,7 @@ func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, 
 	return h.stock.takePrepared(ctx, sizeOf(r.Resources), r.Layers), nil
 }
 
-// claimSlot makes the machine from a prepared sandbox, or from any warm sandbox and a disk. It also returns the sandbox with an error, if
-// it already has one.
+// claimSlot uses a prepared sandbox, or any if s is nil. After an error the caller discards the returned one.
 func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("start.slot"); err != nil {
 		return s, err
@@ -135,7 +131,7 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	return s, s.Update(func(record *engine.Record) { record.Claim.State, record.Claim.Connected = engine.Running, r.Connect })
 }
 
-// alreadyMade finds the machine of this same attempt, made by a hostd that died before it answered. Any other machine is refused.
+// A hostd may have died between this attempt's machine and its answer.
 func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, error) {
 	if s := h.machine(f.Owner()); s != nil {
 		claim := s.Record().Claim
@@ -155,7 +151,6 @@ func (h *Host) describeOr(s *engine.Sandbox, err error) (wire.Machine, error) {
 	return h.describe(s), nil
 }
 
-// layersBelow returns the layers that stay mounted below the disk: none for a full copy or its checkpoints.
 func layersBelow(r wire.StartRequest) []string {
 	if r.FullCopy {
 		return []string{}
@@ -163,7 +158,7 @@ func layersBelow(r wire.StartRequest) []string {
 	return r.Layers
 }
 
-// mountLayers returns the mount points topmost first, as an overlay expects; an empty directory without layers.
+// Topmost first, as an overlay expects.
 func (h *Host) mountLayers(digests []string) ([]string, error) {
 	if len(digests) == 0 {
 		return []string{h.reads.starter.Empty()}, nil
@@ -188,7 +183,7 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 		return err
 	}
 	path := h.pool.DiskPath(r.Owner(), disk)
-	// A disk of this name can only be left by an interrupted attempt.
+	// Only an interrupted attempt leaves a disk of this name.
 	if err := h.pool.DeleteSubvolume(path); err != nil {
 		return err
 	}
@@ -217,7 +212,7 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
-// discard removes an unfinished machine and the disk of its attempt. It ignores the caller's deadline.
+// The caller's deadline may have passed.
 func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -235,7 +230,7 @@ func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(workspace, disk))
 }
 
-// knownBytes returns a tree's size; nil for other disks. Measuring the copy would read every file.
+// Measuring the copy of a tree would read every file.
 func (r bootRequest) knownBytes() *int64 {
 	if r.Tree == "" {
 		return nil
@@ -261,7 +256,7 @@ func (h *Host) oomKills(s *engine.Sandbox) int64 {
 	return kills
 }
 
-// attemptDisk names the disk of one attempt; no two attempts share a fencing token.
+// No two attempts share a fencing token.
 func attemptDisk(f wire.Fence) string { return fmt.Sprintf("e%d.%d", f.Epoch, f.Fence) }
 
 func sizeOf(r wire.Resources) engine.Size {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// stop ends a workspace's machine: no process of it runs another instruction. Memory and kernel objects are released after the answer;
-// the next verb that needs them gone waits for that. The disk stays. A missing machine is no error.
+// No process runs another instruction after the answer. Memory and kernel objects are released later; the next verb
+// that needs them gone waits.
 func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error) {
 	var done wire.Ended
 	s := h.machine(r.Owner())
@@ -34,7 +34,6 @@ func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error)
 	return done, cmp.Or(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
 
-// endMachine can fail half-way: the sandbox is then in the list of dead machines, and the next verb cleans up.
 func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	if err := h.killMachine(workspace); err != nil {
 		return err
@@ -42,7 +41,7 @@ func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	return h.clearDead(ctx, workspace)
 }
 
-// killMachine returns when every process is killed; clearDead waits until they are gone.
+// killMachine does not wait until the processes are gone; clearDead does.
 func (h *Host) killMachine(workspace string) error {
 	h.mu.Lock()
 	s := h.machines[workspace]
@@ -129,7 +128,7 @@ func (h *Host) thaw(_ context.Context, r wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.groups.Get(s.Slot).Thaw()
 }
 
-// fence has nothing left to do: when it runs, the token is raised and earlier verbs have ended.
+// The token is already raised, and earlier verbs have ended.
 func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.points.at("fence.write")
 }
@@ -161,7 +160,7 @@ func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struc
 	return struct{}{}, nil
 }
 
-// removeCheckpoint removes the manifest first. The rest is then an orphan that any later start of hostd removes.
+// Without its manifest the rest is an orphan for any later hostd.
 func (h *Host) removeCheckpoint(workspace, id string) error {
 	dir := h.pool.CheckpointDir(workspace, id)
 	h.warm.drop(dir)

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// pin puts an immutable file into a slot's directory; release makes it removable.
 func (d *daemon) pin(slot string) (release func()) {
 	d.t.Helper()
 	file := filepath.Join(d.dir, "data", "slots", slot, "pinned")

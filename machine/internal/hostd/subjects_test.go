@@ -23,7 +23,6 @@ func TestMachinesOfOtherKindsLiveBesideAWorkspaceWithTheSameID(t *testing.T) {
 	d.run(workspace, "echo workspace > /home/file")
 	d.run(own, "echo execution > /home/file; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
 
-	// A restarted hostd finds each machine with its kind and its files.
 	d.kill()
 	d.start()
 	for owner, want := range map[string]string{id: "workspace", execution: "execution"} {

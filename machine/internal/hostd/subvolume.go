@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BTRFS_IOC_GET_SUBVOL_INFO, _IOR(0x94, 60, struct btrfs_ioctl_get_subvol_info_args).
+// BTRFS_IOC_GET_SUBVOL_INFO, _IOR(0x94, 60, btrfs_ioctl_get_subvol_info_args).
 const (
 	getSubvolumeInfo   = 0x81f8943c
 	subvolumeInfoBytes = 504
 	subvolumeUUIDAt    = 8 + 256 + 8 + 8 + 8 + 8 // treeid, name[256], parent_id, dirid, generation, flags
 )
 
-// subvolumeUUID returns the unique UUID that the kernel gave the subvolume when it was made.
 func subvolumeUUID(path string) (string, error) {
 	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A subject that runs commands on a tree of files keeps a copy of the tree on a disk. A machine begins with a snapshot of that disk, so
-// the tree and the machine's writes share a subvolume. The copy itself is never mounted and may be deleted at any time.
+// A machine begins with a snapshot of the tree's copy, so the tree and the machine's writes share a subvolume. The copy
+// is never mounted and may be deleted at any time.
 //
-//	disks/tree/tree.json          digest of the tree; missing while it is being changed
-//	disks/tree/tree/home/user/    its files
+//	disks/tree/tree.json          digest; missing during a change
+//	disks/tree/tree/home/user/    files
 //	disks/tree/upper work state   empty
 
 const (
@@ -30,13 +30,12 @@ const (
 	treeUserID = 1000 // used if no layer has /home/user
 )
 
-// keptTree is the content of tree.json. The copy is not synced, so it is valid only until the computer restarts.
+// The copy is not synced, so it is valid only until the computer restarts.
 type keptTree struct {
 	Digest     string `json:"digest"`
 	HostBootID string `json:"host_boot_id"`
 }
 
-// treeOn returns the digest of the tree on a disk; "" if there is none or it may be incomplete.
 func (h *Host) treeOn(disk string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(disk, treeRecord))
 	if errors.Is(err, os.ErrNotExist) {
@@ -104,7 +103,7 @@ func (h *Host) handleApplyTree() http.Handler {
 
 func (h *Host) applyTree(r wire.TreeApplyRequest, body *bufio.Reader) error {
 	owner := r.Owner()
-	// Old and new blocks both count until btrfs commits: reserve twice the size.
+	// Old and new blocks both count until btrfs commits.
 	if err := h.raiseLimitForAssembly(owner, 2*r.DiskGiB); err != nil {
 		return err
 	}
@@ -188,7 +187,7 @@ func ownerIn(layer string) (owner treefiles.Owner, ok bool) {
 	return treefiles.Owner{UID: int(stat.Uid), GID: int(stat.Gid)}, err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// handleTreeChanges streams the entries while it holds the subject's queue.
+// The subject's queue is held during the stream.
 func (h *Host) handleTreeChanges() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request wire.TreeChangesRequest
@@ -212,7 +211,7 @@ func (h *Host) handleTreeChanges() http.Handler {
 	})
 }
 
-// tellChanges returns errors from before the first byte; a later error truncates the stream.
+// An error after the first byte truncates the stream.
 func (h *Host) tellChanges(w http.ResponseWriter, r *http.Request, request wire.TreeChangesRequest) error {
 	owner := request.Owner()
 	if err := h.standStill(r.Context(), request); err != nil {
@@ -250,8 +249,7 @@ func (h *Host) tellChanges(w http.ResponseWriter, r *http.Request, request wire.
 	return nil
 }
 
-// standStill makes sure that nothing writes to the disk. It freezes the machine; the caller stops it later. Waiting for the machine's end
-// took 18 to 55 ms, freezing takes 1 to 3.
+// The caller stops the frozen machine later. Waiting for its end took 18 to 55 ms, freezing takes 1 to 3.
 func (h *Host) standStill(ctx context.Context, request wire.TreeChangesRequest) error {
 	s := h.machine(request.Owner())
 	if s == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// otherEngine returns a copy of the engine's binary with another version: gVisor compares versions and treats it as another build.
+// gVisor compares versions, so another version is another build.
 func (d *daemon) otherEngine(version string) (path, other string) {
 	d.t.Helper()
 	binary, err := os.ReadFile(os.Getenv(runscVariable))
@@ -79,7 +79,6 @@ func TestACheckpointGoesOnUnderTheEngineThatWroteItWhenHostdHasAnother(t *testin
 	d.start()
 	d.counts(d.restore(asleep, next, 3), at)
 
-	// A machine that ran through the upgrade can be forked, and the fork runs under the same engine.
 	child := newID()
 	capture := wire.CheckpointRequest{Fence: d.fence(awake.Owner(), 1), CheckpointID: newID(), Into: into(child), IntoFence: 1, Then: "running"}
 	d.ok(d.call("POST", "/machines/checkpoint", capture, nil))
@@ -123,7 +122,7 @@ func TestACheckpointWhoseEngineIsNotKeptIsRefusedAndWholeAgainWithIt(t *testing.
 	d.counts(d.restore(workspace, id, 3), 0)
 }
 
-// edit replaces text in a source file, relative to this test's folder. The old text must occur once.
+// The old text must occur once; the file is relative to this folder.
 type edit struct{ file, old, new string }
 
 func (d *daemon) builtAs(program, oldest, newest string) string {
@@ -207,7 +206,6 @@ func (d *daemon) deleteWorkspace(workspace string) {
 	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(workspace, 9)}, nil))
 }
 
-// sweeps waits for another collection of unneeded programs, by planting one and waiting for its removal.
 func (d *daemon) sweeps() {
 	d.t.Helper()
 	for range 2 { // a collection that had already begun may have missed later changes

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Every argument is checked here before use: names become parts of paths.
+// Names become parts of paths.
 var (
 	uuidPattern     = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	digestPattern   = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -67,7 +67,7 @@ func checkResources(r wire.Resources) error {
 	return nil
 }
 
-// checkEpoch is for verbs that make a machine: epoch 0 belongs to an unclaimed sandbox.
+// Epoch 0 belongs to an unclaimed sandbox.
 func checkEpoch(f wire.Fence) error {
 	if f.Epoch < 1 {
 		return refuse("bad_request", "epoch starts at 1")

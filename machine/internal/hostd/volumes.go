@@ -13,21 +13,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// storage keeps volumes: this computer's pool. A store shared by several computers could replace it.
+// A store shared by several computers could replace the pool.
 type storage interface {
 	CreateVolume(id string, quotaGiB int) error
 	DeleteVolume(id string) error
 	HasVolume(id string) bool
-	// VolumePath is a directory that can be mounted into several machines at once.
+	// VolumePath can be mounted into several machines at once.
 	VolumePath(id string) string
 	VolumeBytes(id string) (int64, error)
 	ListVolumes() ([]string, error)
-	// KeepVolume records since when an orphan volume is kept; "": it is no orphan.
+	// "" means no orphan.
 	KeepVolume(id, since string) error
 	VolumeKeptSince(id string) (string, error)
 }
 
-// volumes serializes the deletion of volumes and their mounts, so that a mounted volume cannot be deleted at the same time.
+// The lock keeps a mounted volume from being deleted.
 type volumes struct {
 	storage
 	mu sync.Mutex
@@ -43,8 +43,7 @@ func (h *Host) createVolume(_ context.Context, r wire.VolumeRequest) (struct{}, 
 	return struct{}{}, h.points.at("volume_create.answer")
 }
 
-// deleteVolume takes the volume from every machine first and ends the processes that use it. A guest that does not unmount it keeps its
-// open files of the deleted volume.
+// Every machine loses the volume first, and its users end. A guest that does not unmount it keeps its open files.
 func (h *Host) deleteVolume(ctx context.Context, r wire.Fenced) (struct{}, error) {
 	h.volumes.mu.Lock()
 	defer h.volumes.mu.Unlock()
@@ -85,8 +84,7 @@ func (h *Host) takeAway(ctx context.Context, s *engine.Sandbox, id string) error
 	return s.Update(func(record *engine.Record) { record.Claim.Volumes = left })
 }
 
-// giveVolumes mounts the volumes of a machine that is being made. It omits missing ones: a lost volume must not keep a workspace from its
-// own disk.
+// A lost volume must not keep a workspace from its own disk.
 func (h *Host) giveVolumes(s *engine.Sandbox, wanted []wire.Volume) error {
 	if len(wanted) == 0 {
 		return nil
@@ -113,7 +111,7 @@ func (h *Host) giveVolumes(s *engine.Sandbox, wanted []wire.Volume) error {
 	return nil
 }
 
-// setVolumes changes the volumes of a running machine. After a failure the machine has its previous volumes.
+// After a failure the machine has its previous volumes.
 func (h *Host) setVolumes(ctx context.Context, r wire.VolumesRequest) (struct{}, error) {
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {
@@ -170,7 +168,7 @@ func (h *Host) changeVolumes(ctx context.Context, s *engine.Sandbox, wanted []wi
 	return s.Update(func(record *engine.Record) { record.Claim.Volumes, record.Claim.RefusedVolumes = wanted, nil })
 }
 
-// mountFresh records the volumes before it mounts them, so that the next hostd knows about the mounts if this one dies.
+// The record comes before the mount: the next hostd knows it if this one dies.
 func (h *Host) mountFresh(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	for _, v := range fresh {
 		if !h.volumes.HasVolume(v.VolumeID) {
@@ -208,7 +206,6 @@ func (h *Host) unmountGone(s *engine.Sandbox, gone []wire.Volume) error {
 	return nil
 }
 
-// giveBack restores the previous volumes, as far as the guest allows.
 func (h *Host) giveBack(ctx context.Context, s *engine.Sandbox, had, fresh, gone []wire.Volume) error {
 	var err error
 	for _, v := range gone {
@@ -225,7 +222,7 @@ func (h *Host) giveBack(ctx context.Context, s *engine.Sandbox, had, fresh, gone
 	return errors.Join(err, h.unmountAll(s, had, fresh))
 }
 
-// unmountAll removes mounts of a failed change. The guest was not told of them, or was asked to unmount them.
+// The guest was not told of these mounts, or was asked to unmount them.
 func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	var err error
 	for _, v := range fresh {
@@ -234,8 +231,7 @@ func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	return errors.Join(err, s.Update(func(record *engine.Record) { record.Claim.Volumes = had }))
 }
 
-// noteRefused records the volumes that a new machine's guest could not mount. It keeps only known reasons: the answer comes from the
-// guest.
+// The answer comes from the guest, so only known reasons are kept.
 func noteRefused(s *engine.Sandbox, refused []wire.RefusedVolume) error {
 	if len(refused) == 0 {
 		return nil
@@ -261,7 +257,6 @@ func refusedBy(answer wire.GuestVolumes) error {
 	return nil
 }
 
-// mountRefused reports only known reasons, because they come from the guest.
 func mountRefused(why string, cause error) error {
 	return &refusal{code: "mount_refused", message: "The volume cannot be mounted there", cause: cause, details: map[string]any{"why": knownWhy(why)}}
 }

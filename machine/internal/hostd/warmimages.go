@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// warmTime is how soon after a clone its restore is expected. Until then the source's files stay open, and so keep their space.
+	// A clone's restore is expected within this time. Until then the source's open files keep their space.
 	warmTime = 20 * time.Second
-	// warmMax bounds the open files, three for each image.
+	// Three open files each.
 	warmMax = 32
 )
 
-// warmImages holds the open source files of recent image copies (decision 275). A copy shares their blocks, but not their page cache: a
-// restore of it would read from the disk. Entries are keyed by the copy's directory and expire after warmTime.
+// A copy shares its source's blocks, but not its page cache, so the source's files stay open (decision 275). Keys are
+// the copies' directories.
 type warmImages struct {
 	mu    sync.Mutex
 	known map[string]*warmImage
@@ -31,7 +31,7 @@ type warmImage struct {
 	timer *time.Timer
 }
 
-// keep registers a complete copy. A failure only makes a restore slower.
+// A failure only makes a restore slower.
 func (w *warmImages) keep(target, source string) {
 	image := &warmImage{}
 	for _, name := range engine.ImageFiles {
@@ -61,7 +61,7 @@ func (w *warmImages) keep(target, source string) {
 	w.known[target] = image
 }
 
-// take returns the open files, which the caller closes. It returns nil if there are none, or if one was written to since.
+// The caller closes the files. nil: there are none, or one was written to.
 func (w *warmImages) take(target string) []*os.File {
 	image := w.remove(target)
 	if image == nil {
@@ -69,7 +69,7 @@ func (w *warmImages) take(target string) []*os.File {
 	}
 	for i, file := range image.files {
 		var st unix.Stat_t
-		// The ctime is not compared: it also changes when the original is unlinked.
+		// The ctime also changes when the original is unlinked.
 		if err := unix.Fstat(int(file.Fd()), &st); err != nil || st.Size != image.seen[i].Size || st.Mtim != image.seen[i].Mtim {
 			image.close()
 			return nil

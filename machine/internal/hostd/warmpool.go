@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// warmPool holds the warm pool: warm sandboxes for starts, some with a disk, and blank sandboxes for restores. It is filled in the
-// background, one at a time, and only while no verb runs, so that it does not slow down calls.
+// warmPool has warm sandboxes for starts, some with a disk, and blank ones for restores. It fills one at a time while
+// no verb runs, to not slow down calls.
 type warmPool struct {
 	host   *Host
 	mu     sync.Mutex
@@ -41,7 +41,6 @@ func (k *warmPool) init(h *Host) {
 	k.wake = make(chan struct{}, 1)
 }
 
-// began and ended count running verbs, which delay the filling.
 func (k *warmPool) began() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +61,6 @@ func (k *warmPool) poke() {
 	}
 }
 
-// takeWarm returns a warm sandbox of a fitting size without a disk. If there is none, it starts one, which is slower.
 func (k *warmPool) takeWarm(ctx context.Context, size engine.Size) (*engine.Sandbox, error) {
 	if s := k.takeMatching(ctx, size, nil); s != nil {
 		return s, nil
@@ -73,14 +71,13 @@ func (k *warmPool) takeWarm(ctx context.Context, size engine.Size) (*engine.Sand
 	return k.host.engine.StartWarm(ctx, size)
 }
 
-// takeMatching returns a warm sandbox that has a disk over the layers, or without a disk if digests is nil; nil if there is none.
 func (k *warmPool) takeMatching(ctx context.Context, size engine.Size, digests []string) *engine.Sandbox {
 	return k.takeSized(ctx, &k.slots, size, func(s *engine.Sandbox) bool {
 		return slices.Equal(s.Record().Fitted, digests) && seesAsMany(s, size)
 	})
 }
 
-// startBlank turns a blank sandbox into a warm one. A restore that comes before it is replaced has to wait as long.
+// A restore before the blank sandbox is replaced waits as long.
 func (k *warmPool) startBlank(ctx context.Context, size engine.Size) *engine.Sandbox {
 	current := func(s *engine.Sandbox) bool {
 		return s.Record().Build() == k.host.engine.Current() && seesAsMany(s, size)
@@ -97,8 +94,7 @@ func (k *warmPool) startBlank(ctx context.Context, size engine.Size) *engine.San
 	return s
 }
 
-// takeBlank returns a blank sandbox of the build, preferably with the wanted address. Those in the pool are of the current build. The
-// guest's CPU count comes from the checkpoint.
+// The wanted address is preferred. The guest's CPU count comes from the checkpoint.
 func (k *warmPool) takeBlank(ctx context.Context, size engine.Size, build engine.Build, wanted network.Wish) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
 	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.Address.String() }
@@ -110,7 +106,6 @@ func (k *warmPool) takeBlank(ctx context.Context, size engine.Size, build engine
 	return k.host.engine.CreateBlank(ctx, size, build, wanted)
 }
 
-// takeSized prefers a sandbox of exactly this memory size. It changes the memory of another one if the engine can.
 func (k *warmPool) takeSized(ctx context.Context, from *[]*engine.Sandbox, size engine.Size, fits func(*engine.Sandbox) bool) *engine.Sandbox {
 	exact := func(s *engine.Sandbox) bool { return s.Record().Size.MemoryMiB == size.MemoryMiB && fits(s) }
 	if s := k.take(from, exact); s != nil || k.fixed.Load() {
@@ -178,7 +173,7 @@ func (k *warmPool) lost(s *engine.Sandbox) {
 	k.poke()
 }
 
-// remove deletes an unclaimed sandbox. On failure it is left to the orphan sweep.
+// After a failure the orphan sweep removes the sandbox.
 func (k *warmPool) remove(s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
 	defer cancel()
@@ -198,7 +193,6 @@ func (k *warmPool) counts() (slots, shells int) {
 	return len(k.slots), len(k.shells)
 }
 
-// Tasks of the filling loop, in addition to making sandboxes.
 const (
 	toFit  = "fit"
 	toDrop = "drop"
@@ -221,8 +215,8 @@ func (k *warmPool) fill(ctx context.Context) {
 	}
 }
 
-// awaitQuiet waits for a quiet moment and returns true if a verb came in between. If a kind has run out, it waits only for running verbs,
-// and at most patienceTime: the next start would take as long.
+// awaitQuiet is true if a verb came in between. If a kind has run out, it waits for running verbs only, at most
+// patienceTime: the next start would take as long.
 func (k *warmPool) awaitQuiet(ctx context.Context, kind string) bool {
 	slots, shells := k.counts()
 	out := slots == 0 && kind == engine.KindWarm || shells == 0 && kind == engine.KindBlank
@@ -267,8 +261,8 @@ func (k *warmPool) add(ctx context.Context, kind string) error {
 	return err
 }
 
-// missing returns the next task. Warm and blank sandboxes alternate, so that neither kind waits for all of the other. While neither has
-// run out, disks are prepared first, because that is shortest.
+// The kinds alternate, so that neither waits for all of the other. While neither has run out, disks come first, because
+// that is shortest.
 func (k *warmPool) missing() string {
 	if k.host.refusesEngine(k.host.engine.Version()) {
 		return "" // a refused engine's sandboxes could not be used
@@ -297,7 +291,6 @@ func (k *warmPool) busy() bool {
 	return k.verbs > 0
 }
 
-// seesAsMany reports whether the guest sees as many CPUs as one of this size.
 func seesAsMany(s *engine.Sandbox, size engine.Size) bool {
 	return visibleCPUs(s.Record().Size) == visibleCPUs(size)
 }

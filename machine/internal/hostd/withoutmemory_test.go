@@ -93,7 +93,6 @@ func TestAMemoryThatThisProcessorCannotRestoreIsRefusedWithItsWayOutAndItsDiskBo
 	d.ok(d.call("POST", "/checkpoints/clone", snapshot, nil))
 	d.stop(d.boots(workspace, id, 2))
 
-	// Once the processor has the features again, the memory restores.
 	d.reseal(filepath.Join(path, manifestName), func(m *manifest) {
 		m.Processor = slices.DeleteFunc(m.Processor, func(one string) bool { return one == "another" })
 	})
@@ -101,7 +100,6 @@ func TestAMemoryThatThisProcessorCannotRestoreIsRefusedWithItsWayOutAndItsDiskBo
 	d.counts(restored, 0)
 	d.stop(restored)
 
-	// A damaged image is refused too, and its disk still boots.
 	image := filepath.Join(path, "pages.img")
 	bytes, err := os.ReadFile(image)
 	must(t, err)

@@ -17,12 +17,11 @@ import (
 type Image struct {
 	Digest    string
 	SizeBytes int64
-	// Idle is the time since this process was last asked for the layer. Requests to an earlier process are unknown, so it counts from
-	// this one's start at most.
+	// Since the last request, or this process's start: earlier requests are unknown.
 	Idle time.Duration
 }
 
-// uses holds the last request for each layer, until the process ends. Guarded by the store's lock.
+// Under the store's lock.
 type uses struct {
 	began time.Time // monotonic clock
 	last  map[string]time.Time
@@ -42,7 +41,7 @@ func (u *uses) since(digest string) time.Time {
 	return u.began
 }
 
-// Images returns all complete layers, and the time of the listing for Drop.
+// Images also returns the time of the listing, for Drop.
 func (s *Store) Images() (images []Image, at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +70,7 @@ func (s *Store) Images() (images []Image, at time.Time, err error) {
 	return images, at, nil
 }
 
-// idle also considers the file's times: an image that was copied in by other means was not requested here. A future time counts as now.
+// A copied-in image was not requested here, so its file's times count. A future time is now.
 func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	asked := time.Since(s.uses.since(digest))
 	placed := time.Since(info.ModTime())
@@ -81,8 +80,8 @@ func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	return max(0, min(asked, placed))
 }
 
-// Drop removes a layer, unless it was requested since the listing or within `idle`. Existing mounts keep its bytes. The image file goes
-// last, so that an interrupted drop loses nothing.
+// Drop keeps a layer requested since the listing or within `idle`. Mounts keep its bytes. The image file goes last, so
+// that an interrupted drop loses nothing.
 func (s *Store) Drop(digest string, looked time.Time, idle time.Duration, at func(step string) error) (dropped bool, err error) {
 	if !digestPattern.MatchString(digest) {
 		return false, fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detached mounts at least two directories over each other for a reader, topmost first, and returns a descriptor of the mount. It uses a
-// temporary mount namespace that ends with this call. A mount in hostd's namespace could be copied into a starting sandbox, which would
-// keep the disk busy for its whole life.
+// Detached takes two directories or more, topmost first. Its mount namespace is temporary: a mount in hostd's could be
+// copied into a starting sandbox, which would keep the disk busy for life.
 func Detached(lower []string, point string) (disk *os.File, err error) {
 	ended := make(chan struct{})
 	go func() {
@@ -22,8 +21,7 @@ func Detached(lower []string, point string) (disk *os.File, err error) {
 	return disk, err
 }
 
-// onEndingThread runs do on a thread that ends afterwards, together with its namespace. It never uses the process's first thread, which
-// cannot end and whose mounts /proc/self shows.
+// The thread ends with its namespace. The process's first thread cannot end, and /proc/self shows its mounts.
 func onEndingThread(do func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {

@@ -9,14 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dropped are paths that are left out of a layer.
+// Dropped paths are left out of a layer.
 type Dropped struct {
 	expressions []string
 	any         *regexp.Regexp
 }
 
-// ParseDropped parses absolute clean paths. A path that ends with "/" means everything in that directory but not the directory; "*"
-// matches any name or part of one.
+// ParseDropped takes absolute clean paths. A final "/" means a directory's content; "*" is any part of one name.
 func ParseDropped(patterns []string) (Dropped, error) {
 	d := Dropped{}
 	for _, pattern := range patterns {
@@ -42,10 +41,9 @@ func ParseDropped(patterns []string) (Dropped, error) {
 	return d, err
 }
 
-// Holds reports whether a path, relative to the layer's root, is dropped.
+// Holds takes a path relative to the root.
 func (d Dropped) Holds(relative string) bool { return d.any != nil && d.any.MatchString(relative) }
 
-// quoteExtended quotes a text for POSIX extended expressions and for Go's.
 func quoteExtended(text string) string {
 	var quoted strings.Builder
 	for _, char := range []byte(text) {

@@ -127,8 +127,6 @@ func TestChangedBytesAreRefusedBeforeAndAfterTheFirstMount(t *testing.T) {
 	}
 }
 
-// linkedAtLooks returns a store whose only layer gets another hard link before each of the first re-checks. Other installations link and
-// unlink the same image: the bytes stay, the ctime changes.
 func linkedAtLooks(t *testing.T, first int) (store *Store, digest string, looks *int) {
 	dir := t.TempDir()
 	digest = makeLayer(t, dir, "one")

@@ -20,9 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// List returns a part of a mounted layer's own content, beginning after the directory `after`. A layer never changes, so a list can
-// continue from any directory. It omits the content of directories whose names are not UTF-8: they could not be named in a request.
-// Errors: ErrTooManyEntries.
+// List continues after any directory, since a layer never changes. Names that are not UTF-8 could not be requested, so
+// such directories have no content here.
 func List(ctx context.Context, root, after string) (wire.LayerList, error) {
 	return list(ctx, root, after, wire.LayerListEntries)
 }
@@ -44,7 +43,6 @@ func list(ctx context.Context, root, after string, entriesMax int) (wire.LayerLi
 	return l.list, err
 }
 
-// errFull ends a walk at its bound.
 var errFull = errors.New("the piece is full")
 
 type lister struct {
@@ -58,10 +56,10 @@ type lister struct {
 	heldMax    int
 }
 
-// heldMax bounds the names of nested directories, each of which a guest may have filled.
+// A guest may have filled nested directories.
 const heldMax = 2 * wire.LayerDirectoryMax
 
-// walk lists a directory and everything below it. `from` has the names from here to the last listed directory; empty: list everything.
+// `from` leads to the last listed directory; empty: list everything.
 func (l *lister) walk(dir string, from []string) error {
 	if l.entries >= l.entriesMax || l.bytes >= wire.LayerListBytes {
 		return errFull
@@ -168,7 +166,6 @@ func (l *lister) entry(place, name string) (entry wire.LayerEntry, err error) {
 	return entry, err
 }
 
-// overlayOf returns overlayfs's attributes of a directory.
 func overlayOf(dir string) (opaque bool, redirect string, err error) {
 	value, err := attribute(dir, "trusted.overlay.opaque")
 	if err != nil {
@@ -211,7 +208,6 @@ func digestOf(ctx context.Context, place string) (string, error) {
 	}
 }
 
-// shown escapes each byte that is not UTF-8, as the file calls of workspaces do.
 func shown(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -10,7 +10,6 @@ import (
 
 func init() { runtime.LockOSThread() }
 
-// onFirstThread passes functions to the process's first thread.
 var onFirstThread = make(chan func())
 
 func TestMain(m *testing.M) {

@@ -15,16 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Plan describes a new layer. Nothing may write to the directory during Make.
+// Plan needs a directory to which nothing writes during Make.
 type Plan struct {
 	From       *os.File // directory with overlayfs's whiteouts and opaque marks, which go into the layer
 	Dropped    Dropped
 	BytesMax   int64
 	EntriesMax int
-	// Run runs the program that writes the image, with at most memoryBytes.
-	Run func(command *exec.Cmd, memoryBytes int64) error
-	// At is called with the name of each step.
-	At func(step string) error
+	Run        func(command *exec.Cmd, memoryBytes int64) error
+	At         func(step string) error
 }
 
 type Made struct {
@@ -33,7 +31,6 @@ type Made struct {
 	Entries   int
 }
 
-// Reasons why a directory becomes no layer.
 var (
 	ErrTooLarge       = errors.New("the files of the layer are larger than allowed")
 	ErrTooManyEntries = errors.New("the layer has more entries than allowed")
@@ -41,18 +38,16 @@ var (
 
 const (
 	makingDir = "making"
-	// imageOverhead bounds the image's size beyond its files' bytes: in total, and for each entry.
+	// In total and for each entry, beyond the files' bytes.
 	imageOverhead      = 4 << 20
 	imageOverheadEntry = 512
 	statBlockBytes     = 512
 )
 
-// mkfsFlags make the image reproducible: no name, date or random number of the run is in it. LZ4 takes a fifth of LZ4HC's time, and a
-// caller waits. The extended attributes are those of overlayfs and of the guest.
+// The image has no name, date or random number of the run. LZ4 takes a fifth of LZ4HC's time, and a caller waits.
 var mkfsFlags = []string{"-zlz4", "-C16384", "-T0", "--preserve-mtime", "-U00000000-0000-4000-8000-000000000000", "--quiet"}
 
-// Make writes the image under a temporary name, and gives it its name when it is complete and durable. SweepMaking removes the rest of an
-// interrupted run. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
+// Make gives a complete and durable image its name. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
 func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) {
 	made := Made{}
 	size, err := measure(ctx, plan)
@@ -82,7 +77,7 @@ func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) 
 	return made, s.place(image, made.Digest)
 }
 
-// SweepMaking removes unfinished layers of a process that died.
+// SweepMaking removes what a dead process left.
 func (s *Store) SweepMaking() error { return os.RemoveAll(filepath.Join(s.dir, makingDir)) }
 
 type measured struct {
@@ -93,7 +88,7 @@ type measured struct {
 
 func (m measured) overhead() int64 { return imageOverhead + int64(m.entries)*imageOverheadEntry }
 
-// measure counts the layer's content before anything is written. A sparse file counts with its apparent size, because every byte is read.
+// Every byte of a sparse file is read, so its apparent size counts.
 func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	links := map[uint64]bool{}
 	size.entries = 1
@@ -117,8 +112,7 @@ func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	return size, err
 }
 
-// ProgramMemory is the memory limit of the program that writes an image of so many entries. It takes 4.7 KiB for each entry; the rest is
-// for extended attributes. An image that needs more is refused.
+// ProgramMemory is 4.7 KiB for each entry, and the rest for extended attributes. An image that needs more is refused.
 func ProgramMemory(entries int) int64 { return 256<<20 + int64(entries)*5<<10 }
 
 func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeMax int64) error {
@@ -140,7 +134,6 @@ func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeM
 	return imageError(err, output.String(), image)
 }
 
-// imageError finds the reason in the program's output and exit status; there is no other form.
 func imageError(err error, output, image string) error {
 	wrong := fmt.Errorf("writing a layer: %w: %.500s", err, output)
 	var exit *exec.ExitError
@@ -176,7 +169,7 @@ func sealImage(image string) (digest string, size int64, err error) {
 	return digest, info.Size(), err
 }
 
-// place gives the image its name. An existing file with other bytes is replaced, because a start would refuse it.
+// A start would refuse an existing file with other bytes, so it is replaced.
 func (s *Store) place(image, digest string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,5 +184,5 @@ func (s *Store) place(image, digest string) error {
 	return s.syncDir(s.dir)
 }
 
-// MakingName is the file name of a subject's unfinished layer in one attempt.
+// MakingName names one attempt's unfinished layer.
 func MakingName(owner string, fence int64) string { return owner + "." + strconv.FormatInt(fence, 10) }

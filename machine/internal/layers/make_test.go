@@ -34,7 +34,6 @@ func makeOf(t *testing.T, store *Store, p Plan) Made {
 	return made
 }
 
-// changed makes an upper directory in which a machine has deleted, replaced, moved, linked and marked files.
 func changed(t *testing.T, p interface{ DiskPath(string, string) string }, lower []string) (disk string) {
 	t.Helper()
 	disk = p.DiskPath(ws, "d0")
@@ -160,7 +159,6 @@ func TestALayerThatIsTooLargeIsRefusedBeforeItIsWrittenAndOneThatFailsLeavesNoth
 	}
 }
 
-// A guest may have made millions of names in one directory.
 func TestAManyNamedDirectoryIsReadNoFurtherThanItsEntriesMayBeAndFitsIntoTheMemoryOfItsProgram(t *testing.T) {
 	tree := t.TempDir()
 	for i := range 20_000 {

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTwoSubvolumes means that an overlay would combine two subvolumes of one btrfs.
+// ErrTwoSubvolumes: see checkSubvolumes.
 var ErrTwoSubvolumes = errors.New("an overlay of two subvolumes of one btrfs gives different files one inode number")
 
 const optionsMax = 4095 // mount(2) takes one page
 
-// Overlay mounts the machine's root at target: lower directories, topmost first, under <diskPath>/upper.
+// Overlay mounts lower directories, topmost first, under <diskPath>/upper.
 //
 //   - redirect_dir=on: without it, renaming a template's directory fails with EXDEV, which breaks real programs;
 //   - xino=off: xino moves inode numbers past 2^63, where JavaScript's doubles make different files look alike;
 //   - index and metacopy off: both forbid that a disk is snapshotted, moved and read on its own.
 //
-// Never userxattr: the guest may set user.* attributes, and could then forge whiteouts and redirects.
+// Never userxattr: the guest could set user.* attributes, and so forge whiteouts and redirects.
 func Overlay(lower []string, diskPath, target string) error {
 	if len(lower) == 0 {
 		return fmt.Errorf("an overlay needs a lower directory: %w", unix.EINVAL)
@@ -39,8 +39,7 @@ func Overlay(lower []string, diskPath, target string) error {
 	return refuseReadOnly(target)
 }
 
-// ErrReadOnly means that the kernel mounted an overlay without its work directory, for lack of space: a guest could not even delete
-// files.
+// ErrReadOnly: without space, the kernel omits the work directory. A guest could not even delete files.
 var ErrReadOnly = errors.New("the overlay came up read-only")
 
 func refuseReadOnly(target string) error {
@@ -54,7 +53,7 @@ func refuseReadOnly(target string) error {
 	return errors.Join(fmt.Errorf("%s: %w: %w", target, ErrReadOnly, unix.EDQUOT), unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
 }
 
-// View shows a template's layers as one read-only directory tree at target.
+// View shows a template read-only.
 func View(lower []string, target string) error {
 	if len(lower) == 1 {
 		if err := unix.Mount(lower[0], target, "", unix.MS_BIND, ""); err != nil {
@@ -65,7 +64,7 @@ func View(lower []string, target string) error {
 	return mountOverlay(lower, target, unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, "redirect_dir=follow,xino=off")
 }
 
-// ReadOnly mounts at least two directories over each other for a reader, topmost first.
+// ReadOnly needs at least two directories, topmost first.
 func ReadOnly(lower []string, target string) error {
 	if err := checkSubvolumes(lower); err != nil {
 		return err
@@ -74,7 +73,6 @@ func ReadOnly(lower []string, target string) error {
 	return mountOverlay(lower, target, flags, "redirect_dir=follow,xino=off,index=off,metacopy=off,nfs_export=off")
 }
 
-// mountOverlay puts the lower directories, topmost first, before the other options.
 func mountOverlay(lower []string, target string, flags uintptr, others string) error {
 	escaped := make([]string, len(lower))
 	for i, dir := range lower {
@@ -92,8 +90,8 @@ func mountOverlay(lower []string, target string, flags uintptr, others string) e
 
 var escape = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 
-// checkSubvolumes refuses overlays of two subvolumes, which corrupt guests silently. overlayfs shows raw inode numbers of all layers of a
-// file system under one device, and subvolumes reuse inode numbers. gVisor treats files with equal device and inode as one file.
+// overlayfs shows raw inode numbers of all layers under one device, and subvolumes reuse them. gVisor takes equal
+// device and inode for one file, so guests corrupt silently.
 func checkSubvolumes(dirs []string) error {
 	devices := map[string]uint64{}
 	for _, dir := range dirs {
@@ -112,7 +110,6 @@ func checkSubvolumes(dirs []string) error {
 	return nil
 }
 
-// btrfsOf returns the id of the directory's btrfs ("" for other file systems), and the device number of its subvolume.
 func btrfsOf(dir string) (id string, device uint64, err error) {
 	file, err := os.Open(dir)
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve keeps part of the images' file system free: PostgreSQL and the fencing tokens lie on it too.
+// PostgreSQL and the fencing tokens share the file system.
 type reserve struct {
 	mu    sync.Mutex
 	bytes int64
 	held  int64 // by images that are being written
 }
 
-// KeepFree makes Make refuse an image that would leave fewer free bytes than this.
+// KeepFree makes Make leave this many bytes.
 func (s *Store) KeepFree(bytes int64) { s.reserve.bytes = bytes }
 
-// hold reserves space for one image until release, because the file system does not count it yet. Errors: ENOSPC.
+// The file system does not count an unwritten image.
 func (s *Store) hold(bytes int64) (release func(), err error) {
 	r := &s.reserve
 	r.mu.Lock()

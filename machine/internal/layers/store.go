@@ -1,10 +1,10 @@
-// Package layers mounts template layers and workspaces' disks on top of them.
+// Package layers mounts template layers and workspaces' disks on them.
 //
-// A layer is an EROFS image named by the SHA-256 of its bytes: immutable, mounted once per host, shared by every machine.
+// A layer is an EROFS image named by its SHA-256: immutable, mounted once per host, shared by every machine.
 //
 //	<dir>/<digest>.erofs      the image
 //	<dir>/mnt/<digest>/       where it is mounted
-//	<dir>/verified.json       files that were verified on this boot
+//	<dir>/verified.json       verified on this boot
 package layers
 
 import (
@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrCorrupt means that an image's digest differs from its name. It was not mounted.
+// ErrCorrupt images are not mounted.
 var ErrCorrupt = errors.New("the layer does not have the digest of its name")
 
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -31,23 +31,22 @@ type Store struct {
 	mu      sync.Mutex
 	uses    uses
 	reserve reserve
-	// secondLook is a test hook before a file is checked again.
+	// For tests.
 	secondLook func(image string)
 	syncDir    func(dir string) error
 }
 
-// errTouched means that the file's identity changed. Only another read shows whether its bytes changed too.
+// Only another read shows whether the bytes changed too.
 var errTouched = errors.New("the file changed meanwhile")
 
-// Images are hard links into one cache. Each installation that begins or ends changes the times of all of them.
+// Images are hard links into one cache; each installation changes the times of all.
 const looksMax = 5
 
 func Open(dir string) *Store {
 	return &Store{dir: filepath.Clean(dir), uses: uses{began: time.Now()}, syncDir: pool.SyncDir}
 }
 
-// Mount returns the layer's mount point, and mounts the layer if needed. Errors: os.ErrNotExist (no such image), ErrCorrupt. A file that
-// changed since it was verified is read again in full, even if the layer is mounted.
+// Mount reads a changed file again in full, even if it is mounted. Errors: os.ErrNotExist, ErrCorrupt.
 func (s *Store) Mount(digest string) (mountpoint string, err error) {
 	if !digestPattern.MatchString(digest) {
 		return "", fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)
@@ -84,7 +83,7 @@ func (s *Store) mountOnce(digest string) (mountpoint string, err error) {
 	return point, nil
 }
 
-// mountVerified checks the file again after the mount, to detect a file that was swapped after its verification.
+// The file may be swapped after its verification.
 func (s *Store) mountVerified(image, point string) error {
 	before, err := identify(image)
 	if err != nil {
@@ -104,7 +103,7 @@ func (s *Store) mountVerified(image, point string) error {
 
 const mountFlags = unix.MS_RDONLY | unix.MS_NODEV | unix.MS_NOSUID | unix.MS_NOATIME
 
-// mountErofs mounts the file itself (Linux 6.12), or a loop device on it.
+// Linux 6.12 mounts the file itself.
 func mountErofs(image, point string) error {
 	direct := unix.Mount(image, point, "erofs", mountFlags, "")
 	if direct == nil {
@@ -130,7 +129,6 @@ func mountThroughLoop(image, point string) error {
 
 func (s *Store) mountpoint(digest string) string { return filepath.Join(s.dir, "mnt", digest) }
 
-// isErofs distinguishes a mounted layer from the directory below it.
 func isErofs(point string) bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(point, &stat) == nil && int64(stat.Type) == unix.EROFS_SUPER_MAGIC_V1

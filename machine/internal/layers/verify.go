@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity changes with every write to the file, every replacement and every boot: a power cut may have changed verified bytes.
+// Writes, replacements and boots change it: a power cut may have changed verified bytes.
 type identity struct {
 	BootID string `json:"boot_id"`
 	Device uint64 `json:"device"`
@@ -38,7 +38,6 @@ func identify(path string) (identity, error) {
 	return identity{strings.TrimSpace(string(boot)), stat.Dev, stat.Ino, stat.Size, stat.Ctim.Nano()}, nil
 }
 
-// verify reads the image unless this same file was verified before; fresh reports that it read it.
 func (s *Store) verify(image, digest string) (fresh bool, err error) {
 	before, err := identify(image)
 	if err != nil {
@@ -86,7 +85,7 @@ func hashFile(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// readVerified treats an unreadable cache as empty: the images are then read again.
+// After an unreadable cache, images are read again.
 func (s *Store) readVerified() map[string]identity {
 	known := map[string]identity{}
 	if text, err := os.ReadFile(s.cache()); err == nil && json.Unmarshal(text, &known) != nil {

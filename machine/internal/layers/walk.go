@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namesAtOnce bounds the names held at each level of a walk. A guest may have made millions in one directory.
+// A guest may have made millions of names in one directory.
 const namesAtOnce = 64
 
-// pathMax leaves space for the prefix that programs put before a path of the layer.
 const pathMax = unix.PathMax - len("/proc/self/fd/1000/")
 
 type Found struct {
@@ -22,8 +21,8 @@ type Found struct {
 	Stat unix.Stat_t
 }
 
-// Walk visits everything below a directory except dropped paths. It reads directories in batches, in the file system's order, and follows
-// no link. Nothing may write there during the walk. ENAMETOOLONG: a path is too long for a layer.
+// Walk takes the file system's order, and follows no link. Nothing may write there meanwhile. ENAMETOOLONG: a path is
+// too long for a layer.
 func Walk(root *os.File, dropped Dropped, visit func(Found) error) error {
 	dir, err := reopen(root)
 	if err != nil {
@@ -72,7 +71,6 @@ func step(found Found, dropped Dropped, visit func(Found) error) error {
 	return walk(dir, found.At, dropped, visit)
 }
 
-// reopen returns another descriptor of the directory, with its own read position.
 func reopen(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package layerscan scans the files of a future layer for secrets. It parses a guest's data, for up to a minute of CPU, so it is a
-// separate process. Its user may only read, it has no network, its only file system is the directory, and hostd limits its resources.
+// Package layerscan scans a future layer for secrets. It parses a guest's data for up to a minute of CPU, so its
+// process can only read the directory, without network.
 package layerscan
 
 import (
@@ -18,29 +18,29 @@ import (
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
-// Command is the argument that makes hostd's binary this process.
+// Command makes hostd's binary this process.
 const Command = "scan-layer"
 
-// Setup is the line that the process reads first, so that it does nothing before it is in its cgroup.
+// Setup comes once the process is in its cgroup.
 type Setup struct {
 	Drop       []string `json:"drop"`
 	EntriesMax int      `json:"entries_max"`
 }
 
-// DirFD is the inherited descriptor of the directory.
+// DirFD is the directory.
 const DirFD = 3
 
 const (
-	// MemoryBytesMax is the process's memory limit. Text, findings and the walk's names take at most three quarters: see the test.
+	// MemoryBytesMax: a test bounds text, findings and the walk's names to three quarters.
 	MemoryBytesMax = 256 << 20
-	// openFilesMax exceeds the number of directories in a path.
+	// A path has fewer directories.
 	openFilesMax = 4096
 )
 
-// Capabilities are those that hostd leaves the process: to read files of any owner, and to chroot into the directory.
+// Capabilities are to read files of any owner, and to chroot.
 var Capabilities = []uintptr{unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_CHROOT}
 
-// Run writes the findings as one JSON array.
+// Run writes one JSON array.
 func Run() error {
 	debug.SetMemoryLimit(MemoryBytesMax / 2)
 	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
@@ -70,7 +70,6 @@ func processorTime() time.Duration {
 	return time.Duration(syscall.TimespecToNsec(syscall.Timespec(at)))
 }
 
-// budget bounds the time for a layer, and for each file.
 type budget struct {
 	used  func() time.Duration // CPU time
 	now   func() time.Time
@@ -79,11 +78,10 @@ type budget struct {
 }
 
 const (
-	// LayerProcessorTime and LayerTime bound the scan of a layer, in CPU and wall time. Busy machines leave the process less than a whole
-	// CPU.
+	// LayerProcessorTime and LayerTime bound CPU and wall time: busy machines leave less than a CPU.
 	LayerProcessorTime = time.Minute
 	LayerTime          = 4 * time.Minute
-	// A file normally takes 20 ms. One that is full of the rules' words would take 6 s.
+	// A file takes 20 ms, or 6 s if it is full of the rules' words.
 	fileProcessorTime = time.Second
 )
 

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// bytesMax bounds the bytes that are scanned of a layer.
 const bytesMax = 4 << 30
 
 var errFull = errors.New("the scan ends here")
@@ -31,7 +30,6 @@ type scan struct {
 	text    []byte
 }
 
-// all scans every file of the future layer. It follows no link.
 func (s *scan) all(dropped layers.Dropped) []wire.LayerFinding {
 	s.found, s.text = []wire.LayerFinding{}, make([]byte, secretscan.BytesMax)
 	last := ""
@@ -45,7 +43,7 @@ func (s *scan) all(dropped layers.Dropped) []wire.LayerFinding {
 	return s.trimmed(last, err)
 }
 
-// trimmed bounds the findings of a walk whose last path was `last`. It marks a walk that ended early with err.
+// err marks an early end at `last`.
 func (s *scan) trimmed(last string, err error) []wire.LayerFinding {
 	switch most := wire.LayerFindingsMax; {
 	case len(s.found) > most || err != nil && len(s.found) == most:

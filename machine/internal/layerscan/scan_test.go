@@ -37,7 +37,6 @@ func files(t *testing.T, content map[string]string) *os.File {
 	return root
 }
 
-// scanOf uses a fake CPU clock that advances by step at each look.
 func scanOf(root *os.File, step time.Duration) *scan {
 	used, began := time.Duration(0), time.Now()
 	return &scan{root: root, entriesMax: 100, budget: newBudget(func() time.Duration { used += step; return used }, func() time.Time { return began })}
@@ -97,7 +96,6 @@ func TestAScanEndsAtTheBoundsOfALayerAndSaysSo(t *testing.T) {
 	}
 }
 
-// The process stays within its memory, whatever a guest has written.
 func TestTheMemoryOfAScanIsBounded(t *testing.T) {
 	const (
 		names    = unix.PathMax / 2 * (64*(255+48) + 8<<10) // of a walk: at each level a batch of names and Go's buffer

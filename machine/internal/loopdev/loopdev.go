@@ -1,5 +1,4 @@
-// Package loopdev attaches image files to loop devices. A device detaches with its last user, so it need not be recorded across a
-// restart.
+// Package loopdev attaches files to loop devices, which detach with their last user, so nothing is recorded.
 package loopdev
 
 import (
@@ -12,8 +11,8 @@ import (
 
 const attachTries = 16 // another process may take the free device in between
 
-// Attach returns an open loop device on the file. Keep it open until the device is mounted: it detaches with its last user. A file that
-// already has a device gets that device: two would have inconsistent caches.
+// Attach returns an open device. Keep it open until it is mounted, or it detaches. A file keeps an existing device: two
+// would have inconsistent caches.
 func Attach(path string, readOnly bool) (*os.File, error) {
 	backing, err := openBacking(path, readOnly)
 	if err != nil {
@@ -53,8 +52,7 @@ func configureFree(control, backing *os.File, readOnly bool) (*os.File, error) {
 	return device, nil
 }
 
-// configure prefers direct I/O. Without it the kernel caches every page of the pool twice. A flush of the pool would also wait for dirty
-// pages of the whole host file system.
+// Without direct I/O the kernel caches pages twice, and a flush of the pool waits for the whole host file system.
 func configure(device, backing *os.File, readOnly bool) error {
 	flags := uint32(unix.LO_FLAGS_AUTOCLEAR)
 	if readOnly {
@@ -75,8 +73,7 @@ func configure(device, backing *os.File, readOnly bool) error {
 	return nil
 }
 
-// Find returns the open device of the file, nil if there is none. It compares device and inode, because names differ between mount
-// namespaces.
+// Find compares device and inode: names differ between mount namespaces.
 func Find(path string, readOnly bool) (*os.File, error) {
 	var want unix.Stat_t
 	if err := unix.Stat(path, &want); err != nil {
@@ -104,7 +101,7 @@ func Find(path string, readOnly bool) (*os.File, error) {
 	return nil, nil
 }
 
-// sameDevice compares device numbers. The loop driver's encoding (huge_encode_dev) equals userspace's for all real numbers.
+// The loop driver's huge_encode_dev equals userspace's encoding for all real numbers.
 func sameDevice(loop, stat uint64) bool {
 	return loop == stat || (unix.Major(loop) == unix.Major(stat) && unix.Minor(loop) == unix.Minor(stat))
 }
@@ -121,7 +118,7 @@ func openBacking(path string, readOnly bool) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// openDevice makes the node if /dev is not managed by the kernel, as in most containers.
+// In most containers the kernel does not manage /dev.
 func openDevice(number int, readOnly bool) (*os.File, error) {
 	path := fmt.Sprintf("/dev/loop%d", number)
 	mode := os.O_RDWR

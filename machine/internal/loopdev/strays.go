@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Below returns number and file of the devices whose backing file lies below a directory, deleted files included.
+// Below includes devices of deleted files.
 func Below(dir string) (map[int]string, error) {
 	paths, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -29,7 +29,7 @@ func Below(dir string) (map[int]string, error) {
 	return found, nil
 }
 
-// Detach detaches the file from a device. A mounted device detaches with its last mount.
+// Detach takes effect with the last mount.
 func Detach(number int) error {
 	device, err := openDevice(number, false)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/google/nftables"
 )
 
-// adoptOutlets restores granted addresses, their expiry and counted refusals from the rules of an earlier hostd.
 func (r *Router) adoptOutlets(table *nftables.Table) error {
 	sets, err := r.rules.conn.GetSets(table)
 	if err != nil {

@@ -18,12 +18,11 @@ type Attachment struct {
 	Nameserver netip.Addr
 }
 
-// Attach makes the slot's namespace, link and address, or adopts existing ones. Until Connect, the host can reach the
-// machine, and the machine reaches nothing; its DNS questions are rejected. ErrNoAddress: the machine network is
-// full.
+// Attach makes or adopts the slot's network. Until Connect, only the host reaches the machine, which reaches nothing.
+// ErrNoAddress: no address is free.
 func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, Wish{}) }
 
-// AttachAt is Attach at a given address, if it is free. If all other addresses rest, it waits for one of them.
+// AttachAt is Attach at a given address, if it is free. It waits while all others rest.
 func (r *Router) AttachAt(name string, wanted Wish) (*Attachment, error) {
 	r.awaitLeft(wanted.Address)
 	s, err := r.reserve(name, wanted)
@@ -57,7 +56,6 @@ func (r *Router) reserve(name string, wanted Wish) (*slot, error) {
 	}
 }
 
-// tryReserve returns how long to wait if every unused address must rest.
 func (r *Router) tryReserve(name string, wanted Wish, now time.Time) (*slot, time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +122,7 @@ func (r *Router) configure(s *slot, machine *netlink.Handle) error {
 	return setDefaultRoute(machine, link, r.address(s.index, 1))
 }
 
-// Connect lets the machine reach the uplink as far as its policy allows, and lets the resolver answer it.
+// Connect lets the machine use the uplink and the resolver.
 func (r *Router) Connect(name string) error {
 	return r.withSlot(name, func(s *slot) error {
 		if s.connected {
@@ -134,8 +132,7 @@ func (r *Router) Connect(name string) error {
 	})
 }
 
-// Release removes the slot's network. It takes tens of milliseconds; call it in the background. The address is free a
-// few milliseconds after the call, once no rule or connection uses it. Release of an unknown slot succeeds.
+// Release takes tens of milliseconds, and frees the address after a few. An unknown slot is no error.
 func (r *Router) Release(name string) error {
 	r.leave(name, "")
 	defer r.releaseTurn(name)()
@@ -162,7 +159,7 @@ func (r *Router) dismantle(s *slot) error {
 	return nil
 }
 
-// vacate frees the slot's address before slower steps: a machine restored from this one's memory may need it at once.
+// This is first: a machine restored from this one's memory may need the address at once.
 func (r *Router) vacate(s *slot) error {
 	address := r.address(s.index, 2)
 	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)), r.takeEnds(s), r.forgetFlows(address), r.forgetTraffic(address))
@@ -187,8 +184,7 @@ func (r *Router) vacate(s *slot) error {
 	return nil
 }
 
-// takeEnds removes the addresses of the router's end: their route would misdirect packets for the next machine with
-// the address.
+// Their route would misdirect packets for the address's next machine.
 func (r *Router) takeEnds(s *slot) error {
 	link, err := r.links.LinkByName(r.machineLink(s.link))
 	if isNoLink(err) {
@@ -209,8 +205,7 @@ func (r *Router) takeEnds(s *slot) error {
 	return nil
 }
 
-// forgetFlows removes tracked connections, so that the next machine with this address gets no answers meant for the
-// last one.
+// The address's next machine must not get the last one's answers.
 func (r *Router) forgetFlows(machine netip.Addr) error {
 	address := machine.AsSlice()
 	from, to := &netlink.ConntrackFilter{}, &netlink.ConntrackFilter{}
@@ -241,7 +236,7 @@ func (r *Router) List() ([]string, error) {
 	return names, nil
 }
 
-// Stats returns all bytes that the machine received and sent since Attach, including its traffic with the host.
+// Stats includes traffic with the host.
 func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		link, err := r.links.LinkByName(r.machineLink(s.link))
@@ -281,7 +276,6 @@ func (r *Router) busyWith(name string, do func(*slot) error) error {
 	return nil
 }
 
-// key returns the set element: the link's name and the only source address allowed on it.
 func (r *Router) key(s *slot) []byte {
 	address := r.address(s.index, 2).As4()
 	return append(padded(r.machineLink(s.link)), address[:]...)

@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Consecutive registers of four bytes. A key of several words begins at the first.
 const (
 	word0 = unix.NFT_REG32_00
 	word1 = unix.NFT_REG32_01
 	word2 = unix.NFT_REG32_02
 )
 
-// heading is a packet direction: offsets of the machine's address, the peer's address and the peer's port.
+// Offsets of the machine's address, the peer's address and the peer's port.
 type heading struct{ machine, other, otherPort uint32 }
 
 var (
@@ -30,12 +29,11 @@ func (h heading) port(word uint32) expr.Any {
 	return &expr.Payload{DestRegister: word, Base: expr.PayloadBaseTransportHeader, Offset: h.otherPort, Len: 2}
 }
 
-// marked matches a connection that carries the mark of its machine's current policy.
 func (h heading) marked(fresh *nftables.Set) words {
 	return rule(words{loadInto(word0, h.machine), &expr.Ct{Register: word1, Key: expr.CtKeyMARK}}, lookIn(fresh))
 }
 
-// decide follows the map's verdict for the machine, and continues if there is none.
+// Without a verdict for the machine, the rules continue.
 func (h heading) decide(verdicts *nftables.Set) words {
 	return words{loadInto(word0, h.machine),
 		&expr.Lookup{SourceRegister: word0, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: verdicts.Name, SetID: verdicts.ID}}
@@ -68,7 +66,6 @@ func dynamic(set *nftables.Set, operation uint32, timeout time.Duration, exprs .
 
 func goTo(chain string) words { return words{&expr.Verdict{Kind: expr.VerdictGoto, Chain: chain}} }
 
-// prohibited rejects packets other than TCP, so that programs fail at once instead of timing out.
 func prohibited() words {
 	const administratively = 13
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: administratively}}

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/resolver"
 )
 
-// answerNames runs a resolver that knows one address for every name but "missing.", and answers late for "late.".
 func answerNames(t *testing.T, namespace *os.File) {
 	t.Helper()
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {

@@ -10,8 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// SetEgress changes the policy of a slot's machine. When it returns, every packet meets the new policy, also on
-// existing connections. Before Connect, it sets the policy that Connect will apply.
+// SetEgress also applies to existing connections before it returns. Before Connect, it only stores the policy.
 func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
 	if err := egress.Check(p); err != nil {
 		return err
@@ -59,14 +58,14 @@ func (r *Router) replaceOutlet(s *slot, last, next outlet) error {
 	})
 }
 
-// remember changes a slot under r.mu. The caller holds the slot's lock.
+// The caller holds the slot's lock.
 func (r *Router) remember(s *slot, change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
 }
 
-// alter changes rules. After an error, when rules and memory may differ, it reloads all rules.
+// After an error, rules and memory may differ.
 func (r *Router) alter(do func() error) error {
 	if err := r.rules.change(do); err != nil {
 		return r.reload(err)
@@ -104,7 +103,7 @@ func (r *Router) Machine(name string) (netip.Addr, error) {
 	return netip.Addr{}, ErrUnknown
 }
 
-// Restricted returns the policies of machines that may not reach all public addresses.
+// Restricted omits machines with allow_all.
 func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -124,11 +123,11 @@ func (r *Router) IsLetOut(machine netip.Addr) bool {
 	return s != nil && s.connected
 }
 
-// OnRelease registers a function that gets the address of each removed machine before another machine may get it.
+// OnRelease registers for each removed machine's address, before its reuse.
 func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
 
-// ReleaseInTurn makes each Release take a slot's lock through `turn` and hold it. A holder of the lock can publish an
-// address without a race with its reuse.
+// ReleaseInTurn makes Release hold a slot's lock from `turn`, whose holder can publish an address without a race with
+// reuse.
 func (r *Router) ReleaseInTurn(turn func(slot string) (end func())) { r.releaseTurn = turn }
 
 func (r *Router) connect(s *slot) error {
@@ -152,7 +151,6 @@ func (r *Router) connect(s *slot) error {
 	return err
 }
 
-// disconnect blocks all packets of the machine and removes its own chains and sets.
 func (r *Router) disconnect(s *slot) error {
 	if !s.connected {
 		return nil
@@ -171,8 +169,7 @@ func (r *Router) disconnect(s *slot) error {
 	})
 }
 
-// reload replaces all rules in one transaction, after a change that failed for `why`: another program may have
-// changed them.
+// Another program may have changed any rule.
 func (r *Router) reload(why error) error {
 	slog.Warn("the rules of the machines' router are put in anew", "table", "ip "+r.table(), "error", why)
 	for s, outlet := range r.connectedOutlets() {

@@ -53,7 +53,6 @@ func TestAChangeCutsWhatIsNoLongerAllowedAndNothingElse(t *testing.T) {
 	w.carries("another machine's", other, true)
 }
 
-// The machine only listens, so it sends nothing that could be refused.
 func TestAfterAChangeNothingArrivesOverAConnectionThatIsNoLongerAllowed(t *testing.T) {
 	uplink := testNamespace(t, public)
 	r := openTest(t, testConfig(t, uplink.Name()))

@@ -9,8 +9,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// firewalld owns its table, so Berth asks it to trust the link, only at runtime and not in its files. The instance's
-// own table decides which packets machines may send.
+// firewalld owns its table, so Berth asks it to trust the link, at runtime only. The instance's own table decides what
+// passes.
 type firewalld struct{ link string }
 
 const (
@@ -33,7 +33,6 @@ func (f firewalld) isOpen() (bool, error) {
 	return zone == firewalldTrusts, err
 }
 
-// zone returns the link's zone at runtime, "" if it has none.
 func (f firewalld) zone() (zone string, err error) {
 	err = f.ask(firewalldPath, "zone.getZoneOfInterface", &zone, f.link)
 	return zone, err
@@ -44,7 +43,7 @@ func (f firewalld) open() error {
 	return f.ask(firewalldPath, "zone.changeZoneOfInterface", &zone, firewalldTrusts, f.link)
 }
 
-// close keeps a zone that is set in firewalld's permanent configuration.
+// A zone in firewalld's permanent configuration stays.
 func (f firewalld) close() error {
 	zone, err := f.zone()
 	if err != nil || zone != firewalldTrusts {
@@ -57,7 +56,7 @@ func (f firewalld) close() error {
 	return unlessGone(f.ask(firewalldPath, "zone.removeInterface", &zone, firewalldTrusts, f.link))
 }
 
-// unlessGone ignores the error of a firewalld that has ended: it holds no rule of ours.
+// A firewalld that has ended holds no rule of ours.
 func unlessGone(err error) error {
 	var failed dbus.Error
 	if errors.As(err, &failed) && failed.Name == "org.freedesktop.DBus.Error.ServiceUnknown" {
@@ -66,7 +65,6 @@ func unlessGone(err error) error {
 	return err
 }
 
-// ask calls a method of a running firewalld, and does not start it.
 func (f firewalld) ask(object dbus.ObjectPath, method string, answer any, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), firewalldAnswers)
 	defer cancel()

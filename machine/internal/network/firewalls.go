@@ -23,8 +23,7 @@ const (
 	FirewallByHand = "manual" // the operator writes the rules
 )
 
-// Firewall is a firewall of the host that can drop forwarded packets. A packet must pass every table, so accepting it
-// in the instance's table is not enough.
+// Firewall can drop forwarded packets: a packet must pass every table.
 type Firewall struct {
 	Name   string
 	State  string
@@ -32,7 +31,7 @@ type Firewall struct {
 	Recipe []string // commands that let machines' packets through, for manual use
 }
 
-// doorway adds our rules to a firewall of another program. open may be called when some of them exist already.
+// open may find some rules in place.
 type doorway interface {
 	name() string
 	isOpen() (bool, error)
@@ -46,16 +45,14 @@ type firewalls struct {
 	said map[string]Firewall // last logged state, by name
 }
 
-// Firewalls returns a copy of what the last check found; empty before the first check and without an uplink through
-// the host.
+// Firewalls is empty before the first check and without an uplink through the host.
 func (r *Router) Firewalls() []Firewall {
 	r.firewalls.mu.Lock()
 	defer r.firewalls.mu.Unlock()
 	return slices.Clone(r.firewalls.list)
 }
 
-// keepFirewalls checks at once, when rules were rewritten, and periodically, since legacy iptables sends no events.
-// It runs in the background, because external programs can be slow.
+// Legacy iptables sends no events, so checks are periodic. External programs can be slow, so this is in the background.
 func (r *Router) keepFirewalls(ctx context.Context, rewritten <-chan struct{}) {
 	if r.config.Firewall == FirewallManual {
 		r.logClosing(r.closeFirewalls())
@@ -92,7 +89,6 @@ func (r *Router) lookAtFirewalls() error {
 	return nil
 }
 
-// findDoorways lists firewalls that can drop forwarded packets, and those that already have our rules.
 func (r *Router) findDoorways(conn *nftables.Conn) ([]doorway, error) {
 	found, err := r.findNftChains(conn)
 	if err != nil {

@@ -19,15 +19,13 @@ import (
 )
 
 const (
-	// The addresses of a name stay reachable for twice the answer's TTL, within these bounds. A repeated question
-	// then mostly changes nothing.
+	// Addresses stay reachable for twice the TTL, within these bounds, so a repeated question mostly changes nothing.
 	usableMin = 30 * time.Second
 	UsableMax = 30 * time.Minute
-	// A grant that ends this soon is extended while a connection uses it: otherwise a policy change would cut a
-	// connection that is still allowed.
+	// Grants in use are extended this early: otherwise a policy change would cut an allowed connection.
 	keepAhead  = 30 * time.Second
 	grantsEach = 10 * time.Second
-	// expiryDoubt allows for a kernel clock that lags behind ours.
+	// The kernel's clock may lag behind ours.
 	expiryDoubt = 5 * time.Second
 	forgetAfter = time.Hour
 
@@ -48,11 +46,9 @@ var (
 	errTooFast    = errors.New("the machine gets new addresses too fast")
 )
 
-// grant holds an address's names, each with the time when it ends.
 type grant struct{ until map[string]time.Time }
 
-// Grant opens the addresses of a name before the machine learns them, on the ports that its policy allows. Addresses
-// that no machine may reach must be left out by the caller, and are never opened.
+// Grant opens a name's addresses before the machine learns them, but never blocked ones.
 func (r *Router) Grant(machine netip.Addr, name string, addresses []netip.Addr, usable time.Duration) error {
 	r.mu.RLock()
 	s := r.byIP[machine]
@@ -108,7 +104,7 @@ func (r *Router) dueAddresses(s *slot, name string, addresses []netip.Addr, unti
 	return due
 }
 
-// extend makes addresses of names reachable from now on, in one transaction. The caller holds the slot's lock.
+// The caller holds the slot's lock.
 func (r *Router) extend(s *slot, names map[string][]netip.Addr, now time.Time, last time.Duration) error {
 	outlet := s.outlet
 	changed := map[netip.Addr]bool{}
@@ -147,7 +143,6 @@ func (r *Router) extend(s *slot, names map[string][]netip.Addr, now time.Time, l
 	return nil
 }
 
-// crowdedOut returns the addresses that end first, if there would be more than one machine may have.
 func (o outlet) crowdedOut(more int, now time.Time) []netip.Addr {
 	most := min(max(outletElementsMax/max(1, o.matcher.PortsMax()), outletAddressesMin), outletAddressesMax)
 	if len(o.grants)+more <= most {
@@ -157,7 +152,6 @@ func (o outlet) crowdedOut(more int, now time.Time) []netip.Addr {
 	return order[:min(len(o.grants)+more-most, len(order))]
 }
 
-// prune forgets names that ended long ago, and above the limit those that end first.
 func (g *grant) prune(now time.Time) {
 	maps.DeleteFunc(g.until, func(_ string, until time.Time) bool { return until.Before(now.Add(-forgetAfter)) })
 	if len(g.until) > addressNamesMax {
@@ -182,7 +176,7 @@ func (o outlet) elements(now time.Time) []nftables.SetElement {
 	return o.elementsOf(all, now)
 }
 
-// elementsOf stores the names in each element's comment, from which the next hostd restores them.
+// The next hostd restores the names from the comments.
 func (o outlet) elementsOf(addresses map[netip.Addr]bool, now time.Time) (list []nftables.SetElement) {
 	for address := range addresses {
 		known := o.grants[address]
@@ -210,7 +204,7 @@ func (o outlet) elementsOf(addresses map[netip.Addr]bool, now time.Time) (list [
 	return list
 }
 
-// asComment leaves out names that do not fit: the machine will ask for them again.
+// The machine asks again for names that do not fit.
 func asComment(names []string) string {
 	text := ""
 	for _, name := range names {
@@ -221,7 +215,6 @@ func asComment(names []string) string {
 	return text
 }
 
-// keepGrants extends ending grants while a connection uses them, and forgets old ones.
 func (r *Router) keepGrants(now time.Time) error {
 	ending := r.endingGrants(now)
 	if len(ending) == 0 {
@@ -252,7 +245,6 @@ func (r *Router) endingGrants(now time.Time) map[*slot]netip.Addr {
 	return found
 }
 
-// reachedAddresses returns the peers of each machine's tracked connections.
 func (r *Router) reachedAddresses() (map[netip.Addr]map[netip.Addr]bool, error) {
 	var flows []*netlink.ConntrackFlow
 	var err error
@@ -302,8 +294,7 @@ func (r *Router) keepGrantsOf(s *slot, used map[netip.Addr]bool, now time.Time) 
 	return r.extend(s, names, now, 2*usableMin)
 }
 
-// putElements replaces elements in one transaction. If an old one has expired, the transaction fails, and it replaces
-// them one by one.
+// An expired old element fails the transaction. Then elements go one by one.
 func (r *Router) putElements(set *nftables.Set, old, put []nftables.SetElement) error {
 	err := r.replaceElements(set, old, put)
 	if !errors.Is(err, unix.ENOENT) {

@@ -84,7 +84,6 @@ func TestWhatOneMachineIsGrantedIsBounded(t *testing.T) {
 	}
 }
 
-// With ten thousand rules over forty machines, a change stays cheap and packets do not slow down.
 func TestManyRulesOfManyMachinesCostAPacketNothingAndAChangeLittle(t *testing.T) {
 	const machines, rulesEach = 40, 250
 	uplink := testNamespace(t, public)

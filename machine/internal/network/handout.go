@@ -11,11 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketBufferBytes is what runsc gives its own sockets: the kernel's default of 208 KiB drops packets at high rates.
+// runsc's value: the kernel's default of 208 KiB drops packets at high rates.
 const socketBufferBytes = 4 << 20
 
-// Handout is what a sandbox needs of its link: a socket that sees every frame, and the values that runsc would read
-// in the namespace.
+// Handout is a socket for every frame, and what runsc would read in the namespace.
 type Handout struct {
 	Place
 	Socket   *os.File
@@ -31,8 +30,8 @@ type Place struct {
 	Gateway netip.Addr
 }
 
-// HandOut does for a restored sandbox what runsc does for a started one. It opens the link and removes the address
-// from the namespace, whose kernel would answer the machine's packets otherwise. The caller closes the socket.
+// HandOut takes the address from the namespace, whose kernel would answer the machine's packets. The caller closes the
+// socket.
 func (r *Router) HandOut(name string) (out *Handout, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		namespace, err := os.Open(r.machinePin(name))

@@ -14,8 +14,6 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// openHostRules adds the host's rules for an uplink through the host, all in one table of ours, and logs it. Without
-// that uplink it removes them.
 func (r *Router) openHostRules() error {
 	if r.config.Uplink != UplinkHost {
 		return r.removeHostRules()
@@ -62,9 +60,8 @@ type hostChain struct {
 	rules []words
 }
 
-// hostChains protect the host's own and neighbouring addresses, also public ones. They drop machines' packets that
-// the host redirects, such as to a published container port. They keep users of the host and outsiders from routing
-// to machines.
+// These protect the host's own and neighbouring addresses, also public ones, and machines from outsiders and the host's
+// users. They drop packets that the host redirects, such as to a container's port.
 func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []hostChain {
 	link, network := r.name("h"), r.config.MachineNetwork
 	leaving := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
@@ -88,8 +85,7 @@ func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []host
 	}
 }
 
-// callers restricts which users of the host may connect to machines. Packets without a user belong to established
-// connections.
+// Packets without a user belong to established connections.
 func (r *Router) callers() (list []words) {
 	if len(r.config.Callers) == 0 {
 		return nil
@@ -116,7 +112,7 @@ func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table, neig
 	return nil
 }
 
-// neighbours returns the host's networks, also public ones: servers there may trust their own network.
+// Servers in a public network of the host may trust it.
 func (r *Router) neighbours() ([]netip.Prefix, error) {
 	addresses, err := r.hostLinks.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -132,8 +128,7 @@ func (r *Router) neighbours() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// removeHostRules leaves forwarding on while another instance needs it, and passes the note about it to that
-// instance.
+// Another instance may need forwarding, and gets the note.
 func (r *Router) removeHostRules() error {
 	conn, err := nftables.New()
 	if err != nil {
@@ -176,8 +171,7 @@ func (r *Router) removeHostRules() error {
 	return setSysctl(forwarding, "0")
 }
 
-// whoForwards names rules of other programs for forwarded packets, such as those of containers. Such a program may
-// rely on forwarding that Berth turned on, so it stays on. "" if there are none.
+// Other programs may rely on forwarding that Berth turned on, so it stays on. "" if there are none.
 func whoForwards(conn *nftables.Conn) (string, error) {
 	if names, err := os.ReadFile("/proc/net/ip_tables_names"); err == nil && len(bytes.TrimSpace(names)) > 0 {
 		return "legacy iptables, tables " + strings.Join(strings.Fields(string(names)), ", "), nil
@@ -199,8 +193,7 @@ func whoForwards(conn *nftables.Conn) (string, error) {
 
 const forwarding = "net/ipv4/ip_forward"
 
-// noteName is an empty chain that records that Berth turned forwarding on. Like forwarding itself, it does not
-// survive a reboot.
+// An empty chain notes that Berth turned forwarding on. Neither survives a reboot.
 const noteName = "forwarding_was_off"
 
 func noteForwarding(conn *nftables.Conn, table *nftables.Table) {

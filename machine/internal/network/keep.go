@@ -16,9 +16,7 @@ import (
 
 const keepEvery = 30 * time.Second
 
-// KeepHostRules restores the host's rules when another program removes or changes them, as a restart of the host's
-// firewall does. It also adds new networks of the host, and keeps other firewalls open for machines. It returns when
-// the context ends.
+// KeepHostRules restores what a firewall's restart removes, and adds new networks of the host, until the context ends.
 func (r *Router) KeepHostRules(ctx context.Context) {
 	if r.config.Uplink != UplinkHost {
 		r.logClosing(r.closeFirewalls())
@@ -53,7 +51,7 @@ func (r *Router) KeepHostRules(ctx context.Context) {
 	}
 }
 
-// watchRules reports every change until the kernel's event queue overflows. The periodic checks continue then.
+// After an overflow of the kernel's event queue, periodic checks continue.
 func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 	monitor := nftables.NewMonitor()
 	conn, err := nftables.New()
@@ -93,7 +91,6 @@ func (r *Router) assertHostRules() error {
 	return setSysctl(forwarding, "1")
 }
 
-// missingHostRules names the first difference from what openHostRules made, "" if there is none.
 func (r *Router) missingHostRules(conn *nftables.Conn) (string, error) {
 	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
 	if err != nil {

@@ -19,8 +19,7 @@ var (
 	errNoSocket      = errors.New("the machines' router cannot be asked")
 )
 
-// KeepRules reloads the router's rules after a change by another program, and extends grants while connections use
-// them. It returns when the context ends.
+// KeepRules reloads changed rules, and extends grants in use, until the context ends.
 func (r *Router) KeepRules(ctx context.Context) {
 	ticks := time.NewTicker(rulesEach)
 	defer ticks.Stop()
@@ -54,7 +53,7 @@ func (r *Router) assertRules() error {
 	return r.reload(err)
 }
 
-// foreignChange compares the kernel's generation number, which grows with every transaction, with our own count.
+// The kernel's generation number grows with every transaction.
 func (t *rules) foreignChange() (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +61,6 @@ func (t *rules) foreignChange() (bool, error) {
 	return now != t.generation, err
 }
 
-// takeGeneration records the number while all rules are known to be right.
 func (t *rules) takeGeneration() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

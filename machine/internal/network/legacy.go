@@ -14,10 +14,10 @@ const programLegacy = "iptables-legacy"
 
 var errNoLegacyProgram = errors.New("there are rules of legacy iptables, and no program iptables-legacy to change them with")
 
-// legacyTable is the filter table of legacy iptables, which nftables cannot see.
+// nftables cannot see this table.
 type legacyTable struct{ xtables }
 
-// findLegacy does not run iptables on a host without such a table: listing it would create it.
+// Listing would create a missing table.
 func (r *Router) findLegacy() ([]doorway, error) {
 	if !hasLegacyFilter() {
 		return nil, nil
@@ -47,7 +47,6 @@ func hasLegacyFilter() bool {
 	return err == nil && slices.Contains(strings.Fields(string(names)), filterTable) // no file: the kernel has no such tables
 }
 
-// findLegacyProgram falls back to `iptables` if that is the legacy variant.
 func findLegacyProgram() (string, error) {
 	if path, err := exec.LookPath(programLegacy); err == nil {
 		return path, nil
@@ -118,7 +117,6 @@ func (r *Router) closeLegacy() error {
 	return tool.ClearAndDeleteChain(filterTable, r.xtablesChain())
 }
 
-// unreadable is a legacy table without its program.
 type unreadable struct{ xtables }
 
 func (unreadable) isOpen() (bool, error) { return false, nil }

@@ -11,30 +11,27 @@ import (
 )
 
 const (
-	// Limit of packets a second and machine; the burst is half of it. A segment of 64 KiB counts once. More would
-	// take CPU time from neighbours, which the kernel charges to no machine.
+	// For each machine. A 64 KiB segment counts once. More would take neighbours' CPU time, which the kernel charges to
+	// no machine.
 	packetsPerSecond = 100_000
-	// Limit of datagrams to the resolver, which reads even those that it does not answer.
+	// The resolver reads even datagrams that it does not answer.
 	questionsPerSecond = 1000
 	questionsBurst     = 2000
 	questionStreamsMax = 256 // TCP connections to the resolver, including those that ended in the last two minutes
 
 	conntrackMaxFile    = "/proc/sys/net/netfilter/nf_conntrack_max"
 	conntrackMaxUnknown = 65_536
-	// Machines together get a quarter of the computer's connection tracking.
+	// Machines get a quarter of connection tracking.
 	conntrackShare = 4
-	// paceShare limits the TCP connections that one machine may begin in a minute. The kernel tracks them for two
-	// more minutes. So a machine has at most two and a half times its limit, and all machines less than two thirds of
-	// the table.
+	// A machine may begin half its limit of TCP connections a minute; the kernel tracks ended ones two more. So it has
+	// at most 2.5 times its limit, and all machines less than two thirds of the table.
 	paceShare = 2
 )
 
-// flowsMax are limits of tracked connections per machine, largest first. The first that keeps all connected machines
-// within their share applies; otherwise the last.
+// The largest limit that keeps all connected machines within their share applies, or the last.
 var flowsMax = [...]int{4096, 1024, 256, 64}
 
-// limits are the sets that count packets and connections of machines. Each value of flowsMax has its own sets, which
-// all stay: no count is lost when another limit applies. A machine never has more flows than the sum of the limits.
+// Sets of all limits stay, so no count is lost at a change. A machine never has more flows than the limits' sum.
 type limits struct {
 	packets, questions, streams *nftables.Set
 	flows, proxied              map[int]*nftables.Set
@@ -76,8 +73,8 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 			conn.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: exprs})
 		}
 	}
-	// The kernel tracks an ended TCP connection for two minutes but does not count it. It counts every tracked flow
-	// of other protocols.
+	// connlimit omits ended TCP connections, which stay tracked for two minutes, but counts every flow of other
+	// protocols.
 	begun := func(pace *nftables.Set, most int) words {
 		return rule(protocol(unix.IPPROTO_TCP), fasterThan(pace, uint64(most), expr.LimitTimeMinute, uint32(most)), drop())
 	}
@@ -86,7 +83,7 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 	write(l.newProxied, rule(over(l.proxied[flowsOfEach], uint32(proxied)), drop()), begun(l.proxiedPace[flowsOfEach], proxied), accept())
 }
 
-// fitFlows applies the limit for the number of connected machines, in the transaction that changes the number.
+// The same transaction changes the number of connected machines.
 func (r *Router) fitFlows(conn *nftables.Conn) {
 	limits := &r.rules.limits
 	if fitting := r.flowsOfEach(); fitting != limits.flowsOfEach {
@@ -114,7 +111,7 @@ func (r *Router) flowsOfEach() int {
 	return flowsMax[len(flowsMax)-1]
 }
 
-// conntrackMax is the limit of the whole computer, including connections of the host and its containers.
+// This includes the host and its containers.
 func (r *Router) conntrackMax() int {
 	if r.config.conntrackMax > 0 {
 		return r.config.conntrackMax

@@ -41,7 +41,6 @@ func TestTrackedConnectionsOfOneMachineAreCapped(t *testing.T) {
 	}
 }
 
-// brief begins connections that end at once and stay tracked for two minutes. It returns how many got through.
 func (w *policed) brief(number int) (came int) {
 	for range number {
 		if conn, err := dial(w.a.ns, public, 443, 50*time.Millisecond); err == nil {
@@ -126,7 +125,6 @@ func TestPacketsOfOneMachineAreBoundedInTime(t *testing.T) {
 	for _, packets := range received(arrives) {
 		got += packets
 	}
-	// Holds on a slow computer: the burst plus the rate over the time that sending took.
 	most := 50 + int(100*sending.Seconds()) + 1
 	if got > most || got < 40 {
 		t.Errorf("%d of %d packets came through in %s; the bound is %d", got, sent, sending, most)

@@ -39,8 +39,7 @@ func deleteLink(handle *netlink.Handle, name string) error {
 	return nil
 }
 
-// ensurePair makes a veth pair unless both ends are in place. It replaces half a pair, or a pair whose other end is
-// in a replaced namespace.
+// Half a pair, or a pair with a replaced namespace, is replaced.
 func ensurePair(near *netlink.Handle, name string, far *os.File, farLinks *netlink.Handle, farName string, mtu int) (netlink.Link, error) {
 	link, err := near.LinkByName(name)
 	if err == nil {
@@ -76,8 +75,7 @@ func setUp(handle *netlink.Handle, name string, address netip.Addr) (netlink.Lin
 	return link, nil
 }
 
-// waitUp waits until the kernel has noticed, in the background, that both ends are up. Until then the first end drops
-// packets, and a caller would wait a second to retry.
+// The kernel notices late that both ends are up. Until then packets drop, and a retry takes a second.
 func waitUp(handle *netlink.Handle, name string) error {
 	for deadline := time.Now().Add(upBound); ; time.Sleep(200 * time.Microsecond) {
 		link, err := handle.LinkByName(name)
@@ -115,7 +113,7 @@ func (r *Router) openHost() (err error) {
 	return nil
 }
 
-// checkFree refuses a machine network that the host already uses: the router would receive the host's traffic.
+// The router would receive the host's traffic.
 func (r *Router) checkFree() error {
 	routes, err := r.hostLinks.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
@@ -144,7 +142,7 @@ func (r *Router) checkFree() error {
 	return nil
 }
 
-// pathMTU returns the MTU of the default route's link, so that full packets of machines need no fragmentation.
+// Full packets then need no fragmentation.
 func pathMTU(handle *netlink.Handle) int {
 	routes, err := handle.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {

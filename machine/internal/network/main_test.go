@@ -10,13 +10,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The network namespace stands for the host: no packet can leave the computer.
+// No packet can leave the computer.
 func TestMain(m *testing.M) {
 	os.Exit(testns.Run(m, syscall.CLONE_NEWNET, onlyLoopback, forwardingOff))
 }
 
-// forwardingOff restores the default: a new namespace inherits forwarding from the computer, where a running service
-// turned it on.
+// A service may have turned forwarding on, which a new namespace inherits.
 func forwardingOff() error { return setSysctl(forwarding, "0") }
 
 func onlyLoopback() error {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// words are a few expressions of nftables' virtual machine; a rule is a list of them.
 type words = []expr.Any
 
 const (
@@ -67,8 +66,6 @@ func daddrInSet(set *nftables.Set) words {
 	return words{load(daddrOffset), &expr.Lookup{SourceRegister: register1, SetName: set.Name, SetID: set.ID}}
 }
 
-// senderIn and senderNotIn look up the incoming link with the source address; receiverIn the outgoing link with the
-// destination.
 func senderIn(set *nftables.Set) words    { return pairIn(set, expr.MetaKeyIIFNAME, saddrOffset, false) }
 func senderNotIn(set *nftables.Set) words { return pairIn(set, expr.MetaKeyIIFNAME, saddrOffset, true) }
 func receiverIn(set *nftables.Set) words  { return pairIn(set, expr.MetaKeyOIFNAME, daddrOffset, false) }
@@ -90,7 +87,6 @@ func portAt(offset uint32, port uint16) words {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: binary.BigEndian.AppendUint16(nil, port)}}
 }
 
-// notOpening matches TCP packets that do not begin a connection.
 func notOpening() words {
 	const flagsOffset, synchronize, acknowledge = 13, 0x02, 0x10
 	return words{&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
@@ -98,7 +94,7 @@ func notOpening() words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: []byte{synchronize}}}
 }
 
-// resetting matches TCP resets, which the rules themselves also send.
+// The rules themselves also send resets.
 func resetting() words {
 	const flagsOffset, reset = 13, 0x04
 	return words{&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
@@ -119,7 +115,7 @@ func state(bits uint32) words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: make([]byte, 4)}}
 }
 
-// translated matches packets whose destination was rewritten.
+// The destination was rewritten.
 func translated() words {
 	const destination = 0x20
 	return words{&expr.Ct{Key: expr.CtKeySTATUS, Register: register1},
@@ -132,7 +128,6 @@ func over(set *nftables.Set, connections uint32) words {
 		Exprs: []expr.Any{&expr.Connlimit{Count: connections, Flags: expr.NFT_CONNLIMIT_F_INV}}}}
 }
 
-// faster matches a sender's packets above a rate per second.
 func faster(set *nftables.Set, packets uint64, burst uint32) words {
 	return fasterThan(set, packets, expr.LimitTimeSecond, burst)
 }
@@ -147,12 +142,11 @@ func drop() words       { return words{&expr.Counter{}, &expr.Verdict{Kind: expr
 func masquerade() words { return words{&expr.Masq{}} }
 func notrack() words    { return words{&expr.Notrack{}} }
 
-// reset rejects a TCP packet, so that programs fail at once instead of timing out.
+// Programs fail at once instead of timing out.
 func reset() words {
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
 }
 
-// unreachable rejects a datagram like a computer without a listener.
 func unreachable() words {
 	const portUnreachable = 3
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: portUnreachable}}

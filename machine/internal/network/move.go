@@ -10,11 +10,10 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// ErrTaken means that the address is in use, or that no machine can have it.
+// ErrTaken: the address is in use, or no machine can have it.
 var ErrTaken = errors.New("the address is not free")
 
-// Move gives a slot another address, if it is free. The link stays, and with it the socket that was handed out. The
-// sandbox must not have sent anything yet, and the caller must tell it the new address.
+// Move keeps link and socket. The sandbox must not have sent anything; the caller tells it the address.
 func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 	r.awaitLeft(wanted.Address)
 	err = r.withSlot(name, func(s *slot) error {
@@ -31,11 +30,9 @@ func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 	return to, err
 }
 
-// handOver limits the wait for an address that is being released, which takes some milliseconds.
 const handOver = 50 * time.Millisecond
 
-// awaitLeft waits for an address that is being released, so that a machine restored right after its stop gets it
-// back.
+// A machine restored right after its stop gets its address back.
 func (r *Router) awaitLeft(address netip.Addr) {
 	r.mu.RLock()
 	var left chan struct{}
@@ -54,8 +51,8 @@ func (r *Router) awaitLeft(address netip.Addr) {
 	}
 }
 
-// Leave announces a slot's Release, so that a machine that wants the address waits for it. The address then rests
-// from machines of other owners. owner "": no machine ran there, and the address need not rest.
+// Leave makes machines that want the address wait for Release. It then rests from other owners; owner "": no machine
+// ran there.
 func (r *Router) Leave(name, owner string) { r.leave(name, owner) }
 
 func (r *Router) leave(name, owner string) {
@@ -87,8 +84,8 @@ func (r *Router) claim(s *slot, wanted Wish) (int, error) {
 	return index, nil
 }
 
-// move adds the new address before it removes the old one, so that the link always has one: the next hostd finds the
-// slot by it. Until the last step the slot owns both, and after a failure until its release.
+// The link always has an address, by which the next hostd finds the slot. The slot owns both until the last step, and
+// after a failure until its release.
 func (r *Router) move(s *slot, index int) error {
 	r.remember(s, func() { s.former = index })
 	name := r.machineLink(s.link)
@@ -138,8 +135,7 @@ func (r *Router) place(index int) Place {
 	return Place{Name: inside, Address: netip.PrefixFrom(r.address(index, 2), prefixLen), Gateway: r.address(index, 1)}
 }
 
-// freeLink returns the number for the name of a link: the address's index, unless a moved slot's link has it. There
-// are as many numbers as addresses, so one is free.
+// There are as many numbers as addresses, so one is free.
 func (r *Router) freeLink(index int) int {
 	for r.usedLinks[index] {
 		if index++; index >= r.indexes() {
@@ -170,7 +166,7 @@ func (r *Router) ends() (map[int][]netip.Addr, error) {
 	return found, nil
 }
 
-// indexesAt returns the indexes of a link's addresses: two if a move was interrupted, none if the setup was.
+// Two: a move was interrupted; none: the setup was.
 func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	for _, end := range ends {
 		if found, ok := r.indexOf(end.Next()); ok {
@@ -180,8 +176,7 @@ func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	return index, former
 }
 
-// adoptBare adopts slots whose link has no address in this network: their setup was interrupted, or they belong to
-// another network and are only removed.
+// Their setup was interrupted, or they are of another network and are only removed.
 func (r *Router) adoptBare(bare []*slot) error {
 	for _, s := range bare {
 		if s.index = s.link; !r.used[s.index] && r.slots[s.name] == nil {

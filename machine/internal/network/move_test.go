@@ -17,7 +17,6 @@ func another(r *Router) netip.Addr {
 	return r.address(index, 2)
 }
 
-// moved moves a handed-out slot, and does in its namespace what a sandbox would do.
 func moved(t *testing.T, r *Router, m machine, slot string, wanted netip.Addr) machine {
 	t.Helper()
 	out, err := r.HandOut(slot)

@@ -16,8 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/resolver"
 )
 
-// NameSockets receive machines' DNS questions. They are in the router's namespace, so no question comes from
-// elsewhere.
+// NameSockets are in the router's namespace, so only machines ask.
 type NameSockets struct{ UDP, TCP *os.File }
 
 func (s NameSockets) Close() {
@@ -25,7 +24,7 @@ func (s NameSockets) Close() {
 	s.TCP.Close()
 }
 
-// ListenForNames makes the sockets. A running resolver keeps its own until it ends.
+// ListenForNames leaves a running resolver its own sockets.
 func (r *Router) ListenForNames() (sockets NameSockets, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -73,7 +72,7 @@ func (r *Router) NamesSetup() resolver.Setup {
 	return setup
 }
 
-// WherePacketsLeave runs do in the network from which a resolver sends: the host's, or the uplink's namespace.
+// WherePacketsLeave runs do in the host's network, or the uplink's.
 func (r *Router) WherePacketsLeave(do func() error) error {
 	if r.uplink == nil {
 		return do()
@@ -81,8 +80,7 @@ func (r *Router) WherePacketsLeave(do func() error) error {
 	return inNamespace(r.uplink, do)
 }
 
-// AskForName checks that the resolver answers. It asks for the reverse name of the resolver's address: that address
-// is blocked, so the resolver answers without asking others. It fails if the answer is late or wrong.
+// AskForName asks for the resolver's own reverse name, which is blocked, so no other server is asked.
 func (r *Router) AskForName(within time.Duration) error {
 	question, err := dns.ReverseAddr(r.nameserver().String())
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 
 const nsfsMagic = 0x6e736673
 
-// inNamespace runs do on a thread in the network namespace. do must not start goroutines that use the network. A
-// socket stays in the namespace where it was made.
+// do must start no goroutines that use the network. A socket stays in its namespace.
 func inNamespace(namespace *os.File, do func() error) error {
 	return onForeignThread(func() error {
 		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -25,8 +24,8 @@ func inNamespace(namespace *os.File, do func() error) error {
 	})
 }
 
-// onForeignThread returns the thread to its namespace when do ends, or discards the thread if it cannot. Discarding
-// must be rare: the process's first thread cannot end, and /proc/self would show a foreign namespace for good.
+// A thread that cannot return is discarded. This must be rare: the first thread cannot end, and /proc/self would show a
+// foreign namespace for good.
 func onForeignThread(do func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -47,8 +46,7 @@ func onForeignThread(do func() error) error {
 	return <-result
 }
 
-// createNamespace makes a namespace without IPv6 and pins it. The bind mount keeps it alive, and runsc and a later
-// hostd find it there.
+// The mount keeps the namespace alive; runsc and a later hostd find it there.
 func createNamespace(pin string) (*os.File, error) {
 	if err := os.WriteFile(pin, nil, 0o600); err != nil {
 		return nil, err
@@ -76,7 +74,6 @@ func openOrCreateNamespace(pin string) (*os.File, error) {
 	return createNamespace(pin)
 }
 
-// removeNamespace removes the pin. The namespace itself ends with its last process.
 func removeNamespace(pin string) error {
 	for isNamespace(pin) {
 		if err := unix.Unmount(pin, unix.MNT_DETACH); err != nil {
@@ -113,7 +110,7 @@ func handleIn(namespace *os.File, families ...int) (handle *netlink.Handle, err 
 	return handle, err
 }
 
-// disableIPv6 works on the namespace of the calling thread. IPv6 stays off until it is enforced like IPv4.
+// IPv6 stays off until it is enforced like IPv4.
 func disableIPv6() error {
 	for _, which := range []string{"all", "default"} {
 		err := setSysctl("net/ipv6/conf/"+which+"/disable_ipv6", "1")
@@ -124,7 +121,7 @@ func disableIPv6() error {
 	return nil
 }
 
-// setSysctl writes only a changed value: in a container /proc/sys may be read-only and already right.
+// A container's /proc/sys may be read-only and already right.
 func setSysctl(name, value string) error {
 	path := filepath.Join("/proc/sys", name)
 	text, err := os.ReadFile(path)

@@ -169,8 +169,7 @@ func TestAHandedOutLinkIsItsSocketsAlone(t *testing.T) {
 	frame := make([]byte, 2048)
 	n, err := out.Socket.Read(frame)
 	must(t, err)
-	// After the offload header and Ethernet's addresses comes the type: the router asks for the machine's hardware
-	// address.
+	// An ARP request, after the offload header and Ethernet's addresses.
 	const header = 10 + 12
 	if n < header+2 || frame[header] != 0x08 || frame[header+1] != 0x06 {
 		t.Errorf("the socket saw %x", frame[:n])

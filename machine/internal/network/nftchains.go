@@ -13,14 +13,12 @@ import (
 	"github.com/google/nftables/userdata"
 )
 
-// nftChain is a foreign chain at the forward hook, in a native nftables table.
 type nftChain struct {
 	r     *Router
 	conn  *nftables.Conn
 	chain *nftables.Chain
 }
 
-// findNftChains lists chains that forward IPv4 and can drop: firewalld's table, the chain of iptables, and others.
 func (r *Router) findNftChains(conn *nftables.Conn) ([]doorway, error) {
 	chains, err := conn.ListChains()
 	if err != nil {
@@ -76,8 +74,7 @@ func (c nftChain) recipe() []string {
 	return []string{insert + fmt.Sprintf("iifname %q accept", link), insert + fmt.Sprintf("oifname %q ct state established,related accept", link)}
 }
 
-// matters reports whether the chain drops by policy or at its end. A chain of iptables matters if it has any foreign
-// rule, since its rules cannot all be read here.
+// Any foreign rule of iptables counts, since not all can be read here.
 func (c nftChain) matters() (bool, error) {
 	if c.chain.Policy != nil && *c.chain.Policy == nftables.ChainPolicyDrop {
 		return true, nil
@@ -100,8 +97,7 @@ func (c nftChain) rules(chain string) ([]*nftables.Rule, error) {
 	return rules, nil
 }
 
-// endsInDrop follows the last rule. A rule with a condition does not match every packet. The kernel refuses jumps in
-// a circle.
+// A rule with a condition does not match every packet. The kernel refuses jumps in a circle.
 func (c nftChain) endsInDrop(chain string) (bool, error) {
 	rules, err := c.rules(chain)
 	if err != nil || len(rules) == 0 {
@@ -124,7 +120,7 @@ func (c nftChain) endsInDrop(chain string) (bool, error) {
 	return false, nil
 }
 
-// letThrough accepts machines' packets; the instance's own table decides which may leave.
+// The instance's own table decides which packets may leave.
 func (r *Router) letThrough() []words {
 	link := r.name("h")
 	return []words{rule(from(link), isIPv4(), accept()), rule(to(link), isIPv4(), state(established), accept())}
@@ -165,7 +161,6 @@ func (c nftChain) open() error {
 	return nil
 }
 
-// isOurs recognizes rules of this instance by their comment, and those of iptables by their jump target.
 func (r *Router) isOurs(rule *nftables.Rule) bool {
 	if comment, ok := userdata.GetString(rule.UserData, userdata.TypeComment); ok && comment == r.table() {
 		return true
@@ -176,8 +171,7 @@ func (r *Router) isOurs(rule *nftables.Rule) bool {
 	})
 }
 
-// closeNft removes native rules and those written by iptables in one transaction, without the iptables program, which
-// may be gone.
+// The iptables program may be gone.
 func (r *Router) closeNft(conn *nftables.Conn) error {
 	chains, err := conn.ListChains()
 	if err != nil {

@@ -14,14 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stray is a kernel object with this instance's name that belongs to no slot.
+// Stray is an object without a slot.
 type Stray struct {
 	Name   string
 	Remove func() error
 }
 
-// Strays lists links, pins and set elements without a slot. A slot is known before its first object exists and until
-// its last one is gone. So an object found first whose slot is unknown afterwards is an orphan.
+// Strays lists objects before it looks for slots: a slot is known from before its first object until its last is gone.
 func (r *Router) Strays() ([]Stray, error) {
 	inside, err := r.strayLinks()
 	if err != nil {
@@ -58,7 +57,6 @@ func (r *Router) strayLinks() ([]Stray, error) {
 	return strays, nil
 }
 
-// strayHostLinks are the router's links that are still in the host's namespace.
 func (r *Router) strayHostLinks() ([]Stray, error) {
 	links, err := r.hostLinks.LinkList()
 	if err != nil && err != netlink.ErrDumpInterrupted {

@@ -22,8 +22,8 @@ const (
 	openMark = 0 // of connections allowed under allow_all
 )
 
-// outlet is what one machine may reach. Each allowed connection gets the outlet's mark, and its packets pass while
-// the mark is current. After a change, the next packet in either direction is checked again.
+// Allowed connections carry the outlet's mark, and pass while it is current. After a change, the next packet either way
+// is checked again.
 type outlet struct {
 	matcher *egress.Matcher
 	mark    uint32
@@ -36,7 +36,7 @@ func openOutlet() outlet {
 	return outlet{matcher: egress.NewMatcher(egress.Default()), mark: openMark, grants: map[netip.Addr]*grant{}}
 }
 
-// with returns the outlet under another policy. Granted addresses of names that are still allowed stay reachable.
+// Addresses of names that are still allowed stay reachable.
 func (o outlet) with(p wire.EgressPolicy) outlet {
 	next := outlet{matcher: egress.NewMatcher(p), mark: openMark, grants: maps.Clone(o.grants), counts: o.counts}
 	for !next.matcher.IsOpen() && (next.mark == openMark || next.mark == o.mark) {
@@ -47,7 +47,6 @@ func (o outlet) with(p wire.EgressPolicy) outlet {
 
 func (o outlet) isAllowlist() bool { return o.matcher.Policy.Mode == wire.EgressAllowlist }
 
-// outlets are the sets and maps that select a machine's rules by its address.
 type outlets struct {
 	out, in  *nftables.Set // verdicts for packets of connections without the current mark
 	fresh    *nftables.Set // address . mark: connections that pass
@@ -65,8 +64,7 @@ const (
 	chainOpen     = "open"
 	chainAdmitted = "admitted"
 	chainRefused  = "refused"
-	// A peer that sends over a connection that is no longer allowed gets a reject; the machine gets one when it
-	// sends.
+	// A peer on a forbidden connection gets a reject, and the machine one when it sends.
 	chainRefusedIn = "refused_in"
 	chainSpecial   = "refused_special"
 )
@@ -82,7 +80,6 @@ func (o *outlets) define(table *nftables.Table) {
 	o.refusals = &nftables.Set{Table: table, Name: "refusals", KeyType: nftables.TypeIPAddr, Dynamic: true, Size: machinesMax}
 }
 
-// writeOutlets adds what all machines share, and each connected machine's own rules.
 func (r *Router) writeOutlets(conn *nftables.Conn, table *nftables.Table) error {
 	o := &r.rules.outlets
 	for _, set := range []*nftables.Set{o.out, o.in, o.fresh, o.refusers, o.refusals, o.proxied} {
@@ -121,7 +118,7 @@ func writeChain(conn *nftables.Conn, table *nftables.Table, name string, list ..
 	}
 }
 
-// connectedOutlets returns copies: the holder of a slot's lock may change it concurrently.
+// The holder of a slot's lock may change it, so these are copies.
 func (r *Router) connectedOutlets() map[*slot]outlet {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -139,7 +136,6 @@ func (r *Router) connectedOutlets() map[*slot]outlet {
 	return found
 }
 
-// writeOutlet adds the machine's own rules. Its refusal counters must exist already.
 func (r *Router) writeOutlet(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
 	out, in := chainOpen, chainOpen
@@ -205,7 +201,6 @@ func (r *Router) writeAllowlist(conn *nftables.Conn, s *slot, o outlet) error {
 	return nil
 }
 
-// removeElements removes the machine's map entries; removeOwn then removes their targets.
 func (r *Router) removeElements(conn *nftables.Conn, s *slot, o outlet) error {
 	sets, machine := &r.rules.outlets, r.address(s.index, 2)
 	return joinFirst(
@@ -231,7 +226,7 @@ func (r *Router) removeOwn(conn *nftables.Conn, s *slot, o outlet) {
 	}
 }
 
-// removeChains empties all chains before it removes any: a chain that another one references cannot be removed.
+// A referenced chain cannot be removed.
 func removeChains(conn *nftables.Conn, table *nftables.Table, names ...string) {
 	for _, name := range names {
 		conn.FlushChain(&nftables.Chain{Table: table, Name: name})
@@ -241,8 +236,7 @@ func removeChains(conn *nftables.Conn, table *nftables.Table, names ...string) {
 	}
 }
 
-// Names of a machine's own objects. They contain the mark, so that a new policy can exist next to the one it
-// replaces.
+// With the mark, a new policy can exist next to the old one.
 func policyOf(s *slot, o outlet) string { return fmt.Sprintf("policy_%d_%08x", s.index, o.mark) }
 func refuserOf(s *slot) string          { return fmt.Sprintf("refused_%d", s.index) }
 

@@ -82,7 +82,6 @@ func (w policed) reaches(address string, port int) {
 	call(w.t, w.a.ns, address, port)
 }
 
-// refusedAtOnce expects an immediate refusal, not a timeout.
 func (w policed) refusedAtOnce(what, address string, port int) {
 	w.t.Helper()
 	conn, err := dial(w.a.ns, address, port, arrives)
@@ -114,7 +113,6 @@ func (w policed) carries(what string, conn net.Conn, want bool) {
 	}
 }
 
-// datagram returns the error of the second of two writes, after the reply to the first.
 func datagram(m machine, address string, port int) error {
 	return inNamespace(m.ns, func() error {
 		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.ParseIP(address), Port: port})
@@ -139,7 +137,6 @@ func raw(t *testing.T, m machine, number int, address string) {
 			return err
 		}
 		defer unix.Close(socket)
-		// An echo request, in case a peer reads it as one.
 		return unix.Sendto(socket, []byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0}, 0, &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()})
 	}))
 }

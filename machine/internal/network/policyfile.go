@@ -14,20 +14,19 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// policyFile is what the next hostd needs to restore the rules, with the mark of connections that were allowed. A
-// machine without a file has the default policy.
+// policyFile is for the next hostd. Without a file, the default policy applies.
 type policyFile struct {
 	Policy wire.EgressPolicy `json:"policy"`
 	Mark   uint32            `json:"mark"`
-	// Refused is what was counted before the last reload of all rules.
+	// Counts from before the last reload.
 	Refused []Refusal `json:"refused,omitempty"`
 }
 
 func (r *Router) policyDir() string             { return filepath.Join(r.config.RunDir, "egress") }
 func (r *Router) policyPath(slot string) string { return filepath.Join(r.policyDir(), slot+".json") }
 
-// writePolicy runs before the rules change: if hostd dies in between, existing connections are checked again. The
-// file is not synced, because no machine survives a power loss.
+// The file precedes the rules: if hostd dies in between, connections are checked again. No machine survives a power
+// loss, so there is no sync.
 func (r *Router) writePolicy(s *slot, o outlet) error {
 	past := r.pastOf(s)
 	if reflect.DeepEqual(o.matcher.Policy, egress.Default()) && len(past) == 0 {
@@ -51,8 +50,7 @@ func (r *Router) removePolicy(slot string) error {
 	return nil
 }
 
-// adoptPolicies reads the policies of existing machines. A machine with an unreadable file reaches nothing until a
-// policy is set again.
+// With an unreadable file, a machine reaches nothing until a policy is set.
 func (r *Router) adoptPolicies() error {
 	if err := os.MkdirAll(r.policyDir(), 0o700); err != nil {
 		return err

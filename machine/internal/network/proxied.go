@@ -17,10 +17,9 @@ import (
 )
 
 const (
-	// SecretsPort is the port of the secret proxy at the nameserver's address. Only redirected connections get there.
+	// SecretsPort is at the nameserver's address. Only redirected connections get there.
 	SecretsPort = 3129
-	// proxiedShare is one machine's share of its tracked connections that may go to the proxy, at a time and per
-	// minute.
+	// The proxy's part of a machine's tracked connections, at a time and per minute.
 	proxiedShare = 2
 
 	chainProxied  = "proxied"
@@ -28,8 +27,7 @@ const (
 	proxiedSuffix = "_proxied"
 )
 
-// leading redirects connections to secret ports to the proxy, as far as the policy allows. Refused packets continue,
-// and are counted and rejected later. Packets from the proxy leave like those of machines.
+// Refused packets are counted and rejected later. Packets from the proxy leave like machines' own.
 func (r *Router) leading(special *nftables.Set) []words {
 	machines := fromAny(r.name("m"))
 	return []words{
@@ -39,14 +37,13 @@ func (r *Router) leading(special *nftables.Set) []words {
 	}
 }
 
-// toSecrets matches redirected packets, and no packet that a machine sends to the proxy itself. They pass only with
-// the current policy's mark: a connection may be half open, or wait for the proxy, when a narrower policy comes.
+// Only redirected packets match. They need the current mark: a connection may be half open, or wait for the proxy, when
+// a narrower policy comes.
 func (r *Router) toSecrets() words {
 	return rule(fromAny(r.name("m")), daddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), dport(SecretsPort), translated())
 }
 
-// fromSecrets blocks the other direction of such a connection: data that a server sends first does not reach the
-// machine either.
+// Data that a server sends first stays out, too.
 func (r *Router) fromSecrets() []words {
 	said := rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), sport(SecretsPort), translated())
 	return []words{rule(said, inwards.marked(r.rules.outlets.fresh), accept()), rule(said, resetting(), accept()), rule(said, reset())}
@@ -58,7 +55,6 @@ func toAddress(address netip.Addr, port uint16) words {
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: register1, RegProtoMin: register2}}
 }
 
-// proxiedElements send connections to secret ports to the check of the policy. Under deny_all nothing is redirected.
 func (r *Router) proxiedElements(s *slot, o outlet) (list []nftables.SetElement) {
 	chain := chainProxied
 	switch {
@@ -82,7 +78,7 @@ func proxyWhatIsAllowed(o outlet, names, networks *nftables.Set) []words {
 	return list
 }
 
-// ListenForSecrets makes the proxy's socket. A running proxy keeps its own until it ends.
+// ListenForSecrets leaves a running proxy its own socket.
 func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -102,15 +98,15 @@ func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	return socket, nil
 }
 
-// Inside runs do in the router's network: packets sent from there pass the host like those of machines.
+// Inside runs do where packets pass the host like those of machines.
 func (r *Router) Inside(do func() error) error { return inNamespace(r.namespace, do) }
 
-// TrackedByProxy limits tracked connections of the proxy to half of the machines' share.
+// TrackedByProxy is half of the machines' share.
 func (r *Router) TrackedByProxy() int { return r.conntrackMax() / conntrackShare / 2 }
 
 func (r *Router) Blocked() []netip.Prefix { return blockedNetworks(r.config) }
 
-// WithSecrets returns the machines whose connections are redirected to the proxy.
+// WithSecrets returns machines with redirected connections.
 func (r *Router) WithSecrets() map[netip.Addr]wire.SecretsOf {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -123,7 +119,7 @@ func (r *Router) WithSecrets() map[netip.Addr]wire.SecretsOf {
 	return found
 }
 
-// withElements changes a set in batches. The kernel refuses a change without elements.
+// The kernel refuses a change without elements.
 func withElements(change func(*nftables.Set, []nftables.SetElement) error, set *nftables.Set, elements []nftables.SetElement) error {
 	for batch := range slices.Chunk(elements, elementsBatch) {
 		if err := change(set, batch); err != nil {

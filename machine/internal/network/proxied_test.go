@@ -126,7 +126,6 @@ func TestWhatIsLedToTheProxyStaysSoForTheNextHostd(t *testing.T) {
 	}
 }
 
-// listenAsProxy returns the proxy's socket, where connections wait until the test accepts them.
 func listenAsProxy(t *testing.T, r *Router) net.Listener {
 	t.Helper()
 	file, err := r.ListenForSecrets()
@@ -181,7 +180,7 @@ func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// The machine holds back the last packet of the handshake: for its own kernel the connection is established.
+// For the machine's own kernel the connection is established.
 func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	for name, next := range narrower() {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +202,6 @@ func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// holdBack drops packets to a port that do not begin a connection, until it is released.
 func holdBack(t *testing.T, namespace *os.File, port uint16) (release func()) {
 	t.Helper()
 	filter, err := nftables.New(nftables.WithNetNSFd(int(namespace.Fd())))

@@ -22,7 +22,6 @@ import (
 
 const rebinds = "rebinds.example.com"
 
-// answerInTurns runs a resolver with uncacheable answers that rotate through the list.
 func answerInTurns(t *testing.T, namespace *os.File, turns ...[]string) {
 	t.Helper()
 	var asked atomic.Int64
@@ -142,7 +141,7 @@ func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 				reached++
 			}
 		}
-		// A program may ask another resolver, remember an address, or guess one.
+		// A program may ask another resolver, or remember or guess an address.
 		for _, address := range private[:3] {
 			if conn, err := dial(a.ns, address, 443, arrives); !errors.Is(err, unix.ECONNREFUSED) {
 				if err == nil {
@@ -162,7 +161,6 @@ func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 	}
 }
 
-// Late packets of a connection that the host no longer tracks were not sent at the machine's wish.
 func TestWhatIsLeftOfAHostsConnectionIsNotToldAsRefused(t *testing.T) {
 	w := openPoliced(t, mode("r1", wire.EgressDenyAll))
 	var listener net.Listener

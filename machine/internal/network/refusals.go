@@ -33,8 +33,7 @@ type Refusal struct {
 
 var refusalType = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
 
-// writeRefuser adds the chain that counts a machine's refused packets. One set keeps an entry until refusalsKept
-// after the last packet, the other from the first packet on.
+// One set keeps entries since the last packet, the other since the first.
 func (r *Router) writeRefuser(conn *nftables.Conn, s *slot) error {
 	last, first := r.refusalSets(s)
 	for _, set := range []*nftables.Set{last, first} {
@@ -75,7 +74,7 @@ func (r *Router) refusalSets(s *slot) (last, first *nftables.Set) {
 	return set("refused_last"), set("refused_first")
 }
 
-// Refusals returns the refusals of a slot in the last refusalsKept, the latest first.
+// Refusals returns the latest first.
 func (r *Router) Refusals(name string) (list []Refusal, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		var counted []Refusal
@@ -163,10 +162,10 @@ type refusalKey struct {
 
 func (one Refusal) key() refusalKey { return refusalKey{one.Address, one.Port, one.Protocol} }
 
-// beginDoubt is the jitter of begin times: the kernel reports ages, and the computed begin varies a little.
+// The kernel reports ages, so a computed begin varies.
 const beginDoubt = 2 * time.Second
 
-// withBegin reports a stable begin: a reader that sums counts recognizes by it that they continue.
+// A stable begin tells a reader that counts continue.
 func (s *slot) withBegin(list []Refusal) []Refusal {
 	began := map[refusalKey]time.Time{}
 	for i := range list {

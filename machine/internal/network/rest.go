@@ -10,30 +10,28 @@ import (
 	"time"
 )
 
-// Wish is the address that a guest has in its memory, and the owner of its machine.
+// Wish is the address in a guest's memory, and its owner.
 type Wish struct {
 	Address netip.Addr
 	Owner   string
 }
 
-// UnknownOwner is for Leave if the owner of the slot's machine is unknown: the address then rests from every machine.
+// UnknownOwner makes an address rest from every machine.
 const UnknownOwner = "?"
 
-// A released address rests from machines of other owners: parts of the service act on the old owner for a while, and
-// their packets must not reach another tenant. Addresses are assigned round-robin, so that one rests for restFor
-// while others are free. If none is, the one that has rested longest is assigned, but never before restLeast, and a
-// start waits for that. So starts do not fail, and a tenant with many starts cannot shorten the rest of another
-// tenant's address. These delays must be shorter than restLeast:
+// A released address rests from other owners: parts of the service act on the old owner for a while, and their packets
+// must not reach another tenant. Addresses go round, so one rests for restFor while others are free. Otherwise the
+// longest rested is assigned, after restLeast. So starts do not fail, and a tenant's many starts cannot shorten
+// another's rest. These delays must be shorter than restLeast:
 //
-//   - the cell reconnects to hostd within 2 s and then learns of the machine's death;
+//   - the cell reconnects to hostd and learns of the machine's death: 2 s;
 //   - a link of the cell that has not learned it: 5 tries of 2.2 s;
 //   - a pending answer of the resolver: 5 s;
-//   - connections that wait for a secret proxy which has died: 10 s until the next proxy closes those of addresses without secrets.
+//   - connections that wait for a dead secret proxy: 10 s until the next closes those without secrets.
 const (
 	restFor   = 60 * time.Second
 	restLeast = 15 * time.Second
-	// restLook is the polling interval of a start that waits for an address.
-	restLook = 250 * time.Millisecond
+	restLook  = 250 * time.Millisecond
 )
 
 type rested struct {
@@ -43,14 +41,13 @@ type rested struct {
 
 func (r *Router) restLeast() time.Duration { return cmp.Or(r.config.restLeast, restLeast) }
 
-// restsFrom reports whether the owner must not get the address yet. The caller holds r.mu.
+// The caller holds r.mu.
 func (r *Router) restsFrom(index int, owner string, now time.Time) bool {
 	last, rests := r.resting[index]
 	return rests && now.Sub(last.since) < restFor && (owner == "" || owner == UnknownOwner || last.owner != owner)
 }
 
-// freeIndex returns the next address that is unused and does not rest. If all rest, it returns the one that has
-// rested longest and its remaining time. The caller holds r.mu.
+// If all rest, this is the longest rested, with its remaining time. The caller holds r.mu.
 func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok bool) {
 	for range r.indexes() - firstIndex {
 		if r.next++; r.next >= r.indexes() {
@@ -72,7 +69,7 @@ func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok boo
 	return index, max(0, r.restLeast()-now.Sub(r.resting[index].since)), true
 }
 
-// rest begins the rest of a used slot's addresses. It is stored in a file for the next hostd.
+// A file tells the next hostd.
 func (r *Router) rest(s *slot, now time.Time) error {
 	r.mu.RLock()
 	owner, indexes := s.owner, []int{s.index, s.former}
@@ -106,7 +103,7 @@ func (r *Router) endRests(now time.Time) (err error) {
 	return err
 }
 
-// adoptRests uses the times of the files. A file from the future, after the clock was set back, rests from now on.
+// After the clock was set back, a file may be from the future.
 func (r *Router) adoptRests() error {
 	if err := os.MkdirAll(r.restDir(), 0o700); err != nil {
 		return err

@@ -94,7 +94,6 @@ func TestWhereEveryAddressRestsTheLongestRestedIsWaitedFor(t *testing.T) {
 	}
 }
 
-// An address must rest longer than the service may still send to the machine that left it.
 func TestTheLeastRestCoversWhatLagsBehind(t *testing.T) {
 	const linkTries, linkTry = 5, 2200 * time.Millisecond // from service/cell/filetree/executions/output.ts and agent-http.ts
 	const resolverAnswer, proxyPause, hostContact = 5 * time.Second, 10 * time.Second, 2 * time.Second

@@ -3,9 +3,8 @@
 //	host ── b<id>h ⇄ b<id>r ── router ── b<id>m<index> ⇄ eth0 ── machine   (one /30 each)
 //	                              └───── b<id>u ⇄ b<id>p ── uplink namespace, where there is one
 //
-// The first two /30 of the machine network belong to those two links. Forwarding, NAT and rules live in the router, so they
-// never mix with the host's. The kernel is the only state: slots are the aliases of the machines' links, so a hostd that
-// starts again adopts what is there. It must be in the mount namespace that holds the pins.
+// The first two /30 belong to those two links. The kernel is the only state: slots are aliases of links, so a new hostd
+// adopts them. It must be in the mount namespace that holds the pins.
 package network
 
 import (
@@ -111,8 +110,8 @@ type slot struct {
 	past      []Refusal // counts of removed sets
 }
 
-// Open makes the router or adopts an existing one. It replaces the rules in one transaction that includes the
-// existing machines, so that no packet meets a gap. An error says what to change if the host does not allow it.
+// Open makes or adopts the router. One transaction replaces the rules, with existing machines', so that no packet meets
+// a gap.
 func Open(ctx context.Context, c Config) (*Router, error) {
 	if err := check(c); err != nil {
 		return nil, err
@@ -121,7 +120,7 @@ func Open(ctx context.Context, c Config) (*Router, error) {
 	return r, r.run(ctx, r.openHost, r.checkFree, r.openNamespace, r.refuseMove, r.joinHost, r.joinUplink, r.adopt, r.adoptRests, r.adoptPolicies, r.openRules, r.openHostRules)
 }
 
-// OpenToRemove opens existing state for Close. It needs no uplink, and the settings need not fit.
+// OpenToRemove suffices for Close. It needs no uplink, and the settings need not fit.
 func OpenToRemove(ctx context.Context, c Config) (*Router, error) {
 	if err := check(c); err != nil {
 		return nil, err
@@ -181,7 +180,7 @@ func (r *Router) openNamespace() error {
 	})
 }
 
-// refuseMove refuses a changed machine network while machines exist: their addresses belong to the old one.
+// Existing machines' addresses belong to the old network.
 func (r *Router) refuseMove() error {
 	link, err := r.links.LinkByName(r.name("r"))
 	if isNoLink(err) {
@@ -219,7 +218,7 @@ func (r *Router) refuseMove() error {
 	return nil
 }
 
-// adopt finds the machines by their links. It removes a link or a pin whose other half a crash has lost.
+// A crash may have lost a slot's link or pin.
 func (r *Router) adopt() error {
 	links, err := r.listLinks()
 	if err != nil {
@@ -290,7 +289,7 @@ func (r *Router) forget(s *slot) {
 	delete(r.usedLinks, s.link)
 }
 
-// Close removes all machines' networks, rules, links and the router. Running machines lose their network.
+// Close also ends running machines' networks.
 func (r *Router) Close() error {
 	slots, err := r.List()
 	for _, slot := range slots {
@@ -306,7 +305,6 @@ func (r *Router) Close() error {
 	return err
 }
 
-// release closes this process's handles and changes nothing else.
 func (r *Router) release() {
 	r.rules.close()
 	for _, handle := range []*netlink.Handle{r.links, r.hostLinks} {
@@ -333,7 +331,7 @@ func (r *Router) indexes() int            { return min(1<<(30-r.config.MachineNe
 func (r *Router) hostAddress() netip.Addr { return r.address(0, 1) }
 func (r *Router) nameserver() netip.Addr  { return r.address(0, 2) }
 
-// address returns host 1 or 2 of a /30: the router's or host's end, and the other end.
+// host 1 is the router's or host's end.
 func (r *Router) address(index, host int) netip.Addr {
 	var address [4]byte
 	binary.BigEndian.PutUint32(address[:], uint32(number(r.config.MachineNetwork.Addr())+index*addressesEach+host))

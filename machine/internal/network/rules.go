@@ -37,8 +37,6 @@ type rules struct {
 
 var pairType = nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
 
-// openRules replaces the table by one with the same machines. Connected machines stay connected under the same
-// policy.
 func (r *Router) openRules() (err error) {
 	r.rules.namespace = r.namespace
 	if err := r.rules.reopen(); err != nil {
@@ -66,7 +64,6 @@ func (r *Router) defineSets() *nftables.Table {
 	return table
 }
 
-// loadRules replaces the table by the remembered state, in one transaction.
 func (r *Router) loadRules() error {
 	err := r.rules.change(func() error {
 		table, conn := r.rules.machines.Table, r.rules.conn
@@ -86,7 +83,7 @@ func (r *Router) loadRules() error {
 	return r.rules.takeGeneration()
 }
 
-// closeIPv6 drops all IPv6. It also removes an older version's table for both families.
+// An older version had a table for both families.
 func (r *Router) closeIPv6(conn *nftables.Conn) {
 	older := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
 	conn.AddTable(older)
@@ -97,7 +94,7 @@ func (r *Router) closeIPv6(conn *nftables.Conn) {
 	conn.AddRule(&nftables.Rule{Table: table, Chain: arriving, Exprs: drop()})
 }
 
-// replaceTable works whether or not the table exists, in one transaction with the following changes.
+// The table may exist or not.
 func replaceTable(conn *nftables.Conn, table *nftables.Table) {
 	conn.AddTable(table)
 	conn.DelTable(table)
@@ -163,7 +160,6 @@ func addSet(conn *nftables.Conn, set *nftables.Set, elements []nftables.SetEleme
 	return nil
 }
 
-// writeRules drops everything that no rule accepts, in both directions.
 func (r *Router) writeRules(conn *nftables.Conn, table *nftables.Table) error {
 	special := &nftables.Set{Table: table, Name: "special", KeyType: nftables.TypeIPAddr, Interval: true}
 	if err := conn.AddSet(special, intervals(specialRanges(r.config))); err != nil {
@@ -201,7 +197,7 @@ func baseChain(table *nftables.Table, name string, hook *nftables.ChainHook, pri
 	return &nftables.Chain{Table: table, Name: name, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: priority, Policy: &policy}
 }
 
-// arriving comes before connection tracking: spoofed packets are cheap, and DNS questions cannot fill the table.
+// Before connection tracking, spoofed packets are cheap, and DNS questions cannot fill the table.
 func (r *Router) arriving() []words {
 	machines := fromAny(r.name("m"))
 	return []words{
@@ -216,8 +212,7 @@ func (r *Router) answers() []words {
 	return []words{rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), sport(dnsPort), notrack())}
 }
 
-// questions are packets to the router itself: only DNS on its one address. A machine that is not connected gets an
-// immediate reject.
+// The router accepts only DNS. A machine that is not connected is rejected at once.
 func (r *Router) questions() []words {
 	toNames := rule(fromAny(r.name("m")), daddrIs(r.nameserver()))
 	datagram, stream := rule(toNames, protocol(unix.IPPROTO_UDP), dport(dnsPort)), rule(toNames, protocol(unix.IPPROTO_TCP), dport(dnsPort))
@@ -235,16 +230,14 @@ func (r *Router) questions() []words {
 	}
 }
 
-// passing are forwarded packets. The host reaches machines and gets replies. A connected machine reaches what its
-// policy allows behind the uplink and gets replies. A packet with the current mark costs one set lookup, however many
-// rules there are.
+// With the current mark, a packet costs one lookup, however many rules there are.
 func (r *Router) passing(special *nftables.Set) []words {
 	machines, toMachines := fromAny(r.name("m")), toAny(r.name("m"))
 	list := []words{
 		rule(state(expr.CtStateBitINVALID), drop()),
 		rule(from(r.name("r")), toMachines, saddrIs(r.hostAddress()), state(expr.CtStateBitNEW|established), accept()),
 		rule(machines, to(r.name("r")), daddrIs(r.hostAddress()), state(established), accept()),
-		// Late packets of a host's connection that is no longer tracked are not the machine's wish.
+		// Late packets of a host's forgotten connection are not the machine's wish.
 		rule(machines, daddrIs(r.hostAddress()), protocol(unix.IPPROTO_TCP), notOpening(), drop()),
 		rule(machines, daddrInSet(special), goTo(chainSpecial)),
 	}
@@ -286,8 +279,7 @@ func (t *rules) remove(set *nftables.Set, key []byte) error {
 	return err
 }
 
-// change runs one transaction, which must not be empty. After an error it opens a new socket: unread answers may be
-// queued on the old one.
+// The transaction must not be empty. Unread answers may follow an error, hence the new socket.
 func (t *rules) change(do func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -312,7 +304,7 @@ func (t *rules) ensureOpen() error {
 	return nil
 }
 
-// socketBytes fits one transaction and its answers: one for each chain, set, rule and batch of elements.
+// A transaction has an answer for each chain, set, rule and batch.
 const socketBytes = 16 << 20
 
 func (t *rules) reopen() error {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/egress"
 )
 
-// documentation is never routed on the internet. Tests use it as their public network.
+// documentation is never routed on the internet. Tests use it as public.
 const documentation = "203.0.113.0/24"
 
 type span struct{ first, last uint32 }
@@ -23,7 +23,7 @@ func blockedNetworks(c Config) []netip.Prefix {
 	return networks
 }
 
-// specialRanges are disjoint, sorted and not adjacent, as an interval set requires.
+// An interval set requires disjoint, sorted spans that are not adjacent.
 func specialRanges(c Config, more ...netip.Prefix) []span {
 	return spansOf(append(blockedNetworks(c), more...))
 }
@@ -56,8 +56,6 @@ func merge(spans []span) []span {
 	return merged
 }
 
-// intervals encodes each span as its first address and the address after it; a span at the end of the address space
-// has no end.
 func intervals(spans []span) []nftables.SetElement {
 	elements := []nftables.SetElement{}
 	for _, s := range spans {

@@ -159,7 +159,6 @@ type attempt struct {
 	port    int
 }
 
-// refuseAll runs all attempts in parallel, to wait only once.
 func refuseAll(t *testing.T, attempts []attempt) {
 	t.Helper()
 	var waiting sync.WaitGroup
@@ -178,8 +177,7 @@ func echoes(conn net.Conn, within time.Duration) bool {
 	return err == nil
 }
 
-// receive counts datagrams by sender until none came for a while. The first may take longer: after a spoofed packet,
-// an ARP request can go unanswered and is repeated after a second.
+// The first may be late: after a spoofed packet, an unanswered ARP request is repeated after a second.
 func receive(t *testing.T, namespace *os.File, port int) func(first time.Duration) map[netip.AddrPort]int {
 	t.Helper()
 	var conn *net.UDPConn

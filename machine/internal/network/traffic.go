@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Traffic is what a machine exchanged with peers other than its host, in bytes of allowed IP packets.
+// Traffic is bytes of allowed IP packets, without the host's.
 type Traffic struct{ Received, Sent int64 }
 
-// traffic are the sets in which the kernel counts by machine address. Their table survives a reload of the rules.
+// The table survives a reload of the rules.
 type traffic struct {
 	table          *nftables.Table
 	sent, received *nftables.Set
@@ -29,8 +29,7 @@ func (r *Router) defineTraffic() {
 	r.rules.traffic = traffic{table, set("sent"), set("received")}
 }
 
-// writeTraffic adds the counting rules, and missing sets. They follow the accepting rules, so refused packets are not
-// counted. Traffic with the host and DNS answers belong to the service and are not counted.
+// Only accepted packets come here. Traffic with the host and DNS are the service's and do not count.
 func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	t := r.rules.traffic
 	conn.AddTable(t.table)
@@ -73,7 +72,7 @@ func (r *Router) Traffic(name string) (found Traffic, err error) {
 	return found, err
 }
 
-// forgetTraffic removes the counts, so that the next machine with this address starts at zero.
+// The address's next machine must start at zero.
 func (r *Router) forgetTraffic(address netip.Addr) error {
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {
 		bytes, err := r.rules.bytesOf(set, address)
@@ -87,7 +86,6 @@ func (r *Router) forgetTraffic(address netip.Addr) error {
 	return nil
 }
 
-// forgetStrayTraffic removes the counts of machines whose release was interrupted.
 func (r *Router) forgetStrayTraffic() error {
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {
 		elements, err := r.rules.elements(set)
@@ -107,7 +105,7 @@ func (r *Router) forgetStrayTraffic() error {
 	return nil
 }
 
-// bytesOf reads a single element: there may be thousands.
+// There may be thousands of elements.
 func (t *rules) bytesOf(set *nftables.Set, address netip.Addr) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,7 +149,7 @@ func elementQuestion(set *nftables.Set, key []byte) (netlink.Message, error) {
 		Data:   append([]byte{unix.AF_INET, unix.NFNETLINK_V0, 0, 0}, data...)}, err
 }
 
-// counterIn follows nested attributes of these kinds to a number; -1 if one is missing.
+// A missing attribute gives -1.
 func counterIn(data []byte, path ...uint16) (int64, error) {
 	attributes, err := netlink.NewAttributeDecoder(data)
 	if err != nil {

@@ -60,7 +60,6 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	told("a", megabyte, megabyte)
 	told("b", 0, 0)
 
-	// Counts survive a foreign change of the rules and a restart of hostd.
 	must(t, r.rules.change(func() error { r.rules.conn.DelTable(r.rules.machines.Table); return nil }))
 	must(t, r.reload(errForeignChange))
 	call(a)
@@ -72,7 +71,6 @@ func TestTrafficIsWhatAMachineExchangesWithOthersThanItsHost(t *testing.T) {
 	call(a)
 	told("a", 3*megabyte, 3*megabyte)
 
-	// The next machine with the address starts at zero, even if the last release was interrupted.
 	address := a.Address
 	must(t, r.Release("a"))
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {

@@ -71,7 +71,7 @@ func TestOfTheHostsUsersOnlyThoseNamedReachMachines(t *testing.T) {
 	}
 }
 
-// dialAs connects as a user: the kernel takes the owner when a socket is made.
+// The kernel takes the owner when a socket is made.
 func dialAs(uid int, address string, port int, within time.Duration) error {
 	return onForeignThread(func() error {
 		if _, err := unix.SetfsuidRetUid(uid); err != nil {
@@ -228,7 +228,6 @@ func within(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("%s: the rules are not there again", what)
 }
 
-// publish redirects a port of the host, as Docker does for containers.
 func publish(t *testing.T, port uint16, address string, to uint16) (withdraw func()) {
 	t.Helper()
 	conn, err := nftables.New()
@@ -251,7 +250,6 @@ func publish(t *testing.T, port uint16, address string, to uint16) (withdraw fun
 	}
 }
 
-// joinWorld links the host to a namespace that stands for the internet and has a route to the machines.
 func joinWorld(t *testing.T, host, world *os.File) {
 	t.Helper()
 	near, err := handleIn(host, unix.NETLINK_ROUTE)

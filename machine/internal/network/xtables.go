@@ -24,8 +24,7 @@ const (
 
 func (r *Router) xtablesChain() string { return "BERTH-" + r.config.Instance }
 
-// xtables is the IPv4 filter table of one variant of iptables. Rules are written with its own program, which cannot
-// list a table with foreign content.
+// The variant's own program writes the rules, but cannot list foreign content.
 type xtables struct {
 	r       *Router
 	program string
@@ -49,8 +48,8 @@ func (x xtables) tool() (*iptables.IPTables, error) {
 	return iptables.New(iptables.Path(x.program), iptables.Timeout(xtablesLockSeconds))
 }
 
-// open makes the instance's chain and jumps to it. A rule in Docker's chain would not do: a stopped Docker leaves the
-// chain behind, and a flush of FORWARD removes every jump to it.
+// A stopped Docker leaves its chain behind, and a flush of FORWARD removes every jump to it, so a rule there is not
+// enough.
 func (x xtables) open() error {
 	tool, err := x.tool()
 	if err != nil {
@@ -102,7 +101,7 @@ func (x xtables) chainIsFull(tool *iptables.IPTables) (bool, error) {
 	return true, nil
 }
 
-// nftTables is the iptables variant that writes nftables. Checks read nftables directly, without a process.
+// Checks read nftables directly, without a process.
 type nftTables struct {
 	nftChain
 	xtables xtables
@@ -142,8 +141,7 @@ func accepts(rule *nftables.Rule) bool {
 	})
 }
 
-// open writes native rules if the program cannot read the table: another program made it natively, under iptables'
-// names.
+// Another program may have made an unreadable table natively, under iptables' names.
 func (t nftTables) open() error {
 	tool, err := t.xtables.tool()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Must run last, hence the file name: a namespace keeps a legacy iptables table once made, and code that turns
-// forwarding off must then take it for a foreign one.
+// Must run last, hence the file name: a namespace keeps a legacy iptables table for good. Code that turns forwarding
+// off then takes it for a foreign one.
 
-// Rule sets as their owners write them, reduced to forwarding. Our rules stand between theirs in FORWARD.
+// Rule sets of other programs, reduced to forwarding. Ours stand between theirs in FORWARD.
 const (
 	dockerRules = `*filter
 :INPUT ACCEPT [0:0]
@@ -55,7 +55,6 @@ COMMIT
 `
 )
 
-// firewalledHost is a machine on a host with a firewall that `write` makes and `flush` removes.
 type firewalledHost struct {
 	r *Router
 	a machine

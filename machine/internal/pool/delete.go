@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeleteSubvolume removes a disk, also a read-only one. A missing one is no error. Its space is released in the background.
+// DeleteSubvolume removes a disk, if it exists. Its space is released in the background.
 func (p *Pool) DeleteSubvolume(path string) error {
 	if _, err := p.workspaceOf(path); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (p *Pool) destroy(path string) error {
 	return nil
 }
 
-// DeleteWorkspace removes the workspace in one durable step, then deletes its files. After an interruption EmptyTrash deletes the rest. A
-// missing workspace is no error.
+// DeleteWorkspace removes the workspace, if it exists, in one durable step; EmptyTrash finishes an interrupted
+// deletion.
 func (p *Pool) DeleteWorkspace(workspace string) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
@@ -49,7 +49,6 @@ func (p *Pool) DeleteWorkspace(workspace string) error {
 	return p.remove(p.WorkspaceDir(workspace))
 }
 
-// remove moves a folder to the trash in one durable step, and then deletes its files.
 func (p *Pool) remove(dir string) error {
 	name := strings.ToLower(rand.Text())
 	p.startDeletion(name)
@@ -68,8 +67,8 @@ func (p *Pool) remove(dir string) error {
 	return p.deleteFromTrash(context.Background(), grave)
 }
 
-// EmptyTrash finishes interrupted deletions and removes unused quota groups. It does not touch running deletions, and one failure does
-// not stop the others.
+// EmptyTrash finishes interrupted deletions, not running ones, and removes unused quota groups. One failure stops no
+// other.
 func (p *Pool) EmptyTrash(ctx context.Context) error {
 	entries, err := os.ReadDir(p.trash())
 	for _, entry := range entries {
@@ -86,7 +85,6 @@ func (p *Pool) finish(ctx context.Context, grave string) error {
 	return p.deleteFromTrash(ctx, filepath.Join(p.trash(), grave))
 }
 
-// startDeletion reserves a deletion for the caller; false if another goroutine has it.
 func (p *Pool) startDeletion(grave string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +116,7 @@ func (p *Pool) deleteFromTrash(ctx context.Context, grave string) error {
 	return nil
 }
 
-// removeTree never descends into a subvolume: its content belongs to a guest, and it is deleted as a whole.
+// removeTree never descends into a subvolume: its content belongs to a guest.
 func (p *Pool) removeTree(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -147,7 +145,7 @@ func (p *Pool) removeEntry(ctx context.Context, path string) error {
 	}
 }
 
-// DropHalfMade removes unfinished disks and volumes of an earlier run. It must run before CreateDisk.
+// DropHalfMade removes unfinished disks and volumes of an earlier run. It must precede CreateDisk.
 func (p *Pool) DropHalfMade(ctx context.Context) error {
 	workspaces, err := p.ListWorkspaces()
 	if err != nil {

@@ -19,8 +19,8 @@ func makeDirs(workspaceDir string) error {
 	return nil
 }
 
-// CreateDisk makes a blank disk, which gets its name only when it is complete. It is durable a moment later (WaitDurable), so that an
-// open does not wait for the drive. ENOSPC (wrapped): only the reserve is left.
+// CreateDisk makes a blank disk, named once complete. It is durable later (WaitDurable), so that an open does not wait
+// for the drive. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateDisk(workspace, name string) error {
 	if err := errors.Join(checkName("workspace", workspace), checkName("disk", name)); err != nil {
 		return err
@@ -73,9 +73,8 @@ func (p *Pool) fillDisk(parent *os.File, name string, group uint64) error {
 	return nil
 }
 
-// SnapshotDisk copies a subvolume in constant time; the copy counts for dstWorkspace. The parent of dstPath must exist. btrfs writes out
-// all dirty data first, so call Sync before the guest is paused. Into another workspace it refuses like CreateDisk if only the reserve is
-// left; within one it may use the reserve.
+// SnapshotDisk takes constant time, but btrfs first writes all dirty data: Sync before the guest is paused. dstPath's
+// parent must exist. Only within a workspace may it use the reserve.
 func (p *Pool) SnapshotDisk(srcPath, dstWorkspace, dstPath string, readonly bool) error {
 	source, err := p.workspaceOf(srcPath)
 	if err != nil {
@@ -130,7 +129,7 @@ func (p *Pool) openSubvolume(path string) (*os.File, error) {
 	return file, nil
 }
 
-// ListWorkspaces, ListDisks and ListCheckpoints return complete objects; a missing workspace has none.
+// ListWorkspaces, ListDisks and ListCheckpoints omit unfinished objects.
 func (p *Pool) ListWorkspaces() ([]string, error) { return listNames(p.workspaces()) }
 
 func (p *Pool) ListDisks(workspace string) ([]string, error) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sync makes everything written so far to the pool durable; path is any file or directory of it, or "". It takes as long as there is
-// dirty data, of any workspace: call it before a guest is paused, and again after.
+// Sync takes as long as any workspace has dirty data: call it before a guest is paused, and again after. path is in the
+// pool, or "".
 func (p *Pool) Sync(path string) error {
 	if path == "" {
 		path = p.config.Mount
@@ -17,13 +17,13 @@ func (p *Pool) Sync(path string) error {
 	return withOpen(path, func(fd int) error { return unix.Syncfs(fd) })
 }
 
-// FlushFile makes the content of a file durable, but not its name.
+// FlushFile makes content durable, but not the name.
 func FlushFile(path string) error { return withOpen(path, unix.Fsync) }
 
-// SyncDir makes the names in a directory durable.
+// SyncDir makes a directory's names durable.
 func SyncDir(path string) error { return withOpen(path, unix.Fsync) }
 
-// CloneFile makes dst a copy of src that shares its blocks. dst must not exist. Both must lie in one pool.
+// CloneFile shares blocks within one pool. dst must not exist.
 func CloneFile(dst, src string) error {
 	source, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

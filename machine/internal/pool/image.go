@@ -20,8 +20,7 @@ const (
 	fsNoCow         = 0x00800000 // FS_NOCOW_FL
 )
 
-// createImage allocates every byte of the image: with a sparse file, a full host would turn the pool read-only. The name appears only
-// when the file system is complete.
+// createImage allocates every byte: on a full host, a sparse file would turn the pool read-only.
 func createImage(ctx context.Context, c Config) error {
 	if c.SizeBytes < imageMinBytes {
 		return fmt.Errorf("a pool needs %d MiB at least, not %d: %w", imageMinBytes>>20, c.SizeBytes>>20, unix.EINVAL)
@@ -65,7 +64,7 @@ func allocate(path string, size int64) error {
 		return err
 	}
 	defer file.Close()
-	// On a copy-on-write file system preallocation helps only with in-place writes. Other file systems refuse the flag.
+	// On a copy-on-write file system preallocation needs in-place writes. Others refuse the flag.
 	if flags, err := unix.IoctlGetInt(int(file.Fd()), unix.FS_IOC_GETFLAGS); err == nil {
 		_ = unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags|fsNoCow)
 	}
@@ -75,7 +74,7 @@ func allocate(path string, size int64) error {
 	return file.Sync()
 }
 
-// makeFilesystem disables discard, which would punch holes into the preallocated file.
+// Discard would punch holes into the preallocated file.
 func makeFilesystem(ctx context.Context, path string) error {
 	output, err := exec.CommandContext(ctx, "mkfs.btrfs", "--quiet", "--nodiscard", "--label", "berth", path).CombinedOutput()
 	if err != nil {
@@ -84,7 +83,7 @@ func makeFilesystem(ctx context.Context, path string) error {
 	return nil
 }
 
-// mountImage sets nodiscard, because btrfs discards by default on a loop device.
+// btrfs discards by default on a loop device.
 func mountImage(c Config) error {
 	device, err := loopdev.Attach(c.Image, false)
 	if err != nil {
@@ -98,7 +97,7 @@ func mountImage(c Config) error {
 	return nil
 }
 
-// mountedFrom reports whether the image is already mounted, as after a restart in the same mount namespace.
+// mountedFrom is true after a restart in the same mount namespace.
 func mountedFrom(mount, image string) (bool, error) {
 	source, err := mountSource(mount)
 	if err != nil || source == "" {
@@ -121,7 +120,6 @@ func mountedFrom(mount, image string) (bool, error) {
 	return true, nil
 }
 
-// mountSource returns the source of the topmost mount at a path, "" if there is none.
 func mountSource(mount string) (string, error) {
 	real, err := filepath.EvalSymlinks(mount)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The btrfs calls of linux/btrfs.h that the pool needs. Numbers are _IOC(direction, 0x94, nr, size).
+// From linux/btrfs.h. Numbers are _IOC(direction, 0x94, nr, size).
 const (
 	iocSnapDestroy   = 0x5000940f // _IOW 15, vol_args
 	iocTreeSearch    = 0xd0009411 // _IOWR 17, 4096 bytes
@@ -124,8 +124,7 @@ func limitGroup(root *os.File, group, bytes uint64) error {
 	return ioctl(root, iocQgroupLimit, unsafe.Pointer(args))
 }
 
-// FilesystemID returns the id of the btrfs that the open file lies on. All subvolumes of a file system share it, unlike stat's device
-// number and statfs's fsid.
+// FilesystemID is common to all subvolumes, unlike stat's device number and statfs's fsid.
 func FilesystemID(file *os.File) (string, error) {
 	args := &[1024]byte{}
 	if err := ioctl(file, iocFsInfo, unsafe.Pointer(args)); err != nil {
@@ -135,7 +134,7 @@ func FilesystemID(file *os.File) (string, error) {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16]), nil
 }
 
-// subvolumeExists searches the root tree. A deleted subvolume exists until it is cleaned up.
+// subvolumeExists holds for a deleted subvolume until it is cleaned up.
 func subvolumeExists(root *os.File, id uint64) (bool, error) {
 	args := &struct {
 		tree                 uint64

@@ -13,8 +13,7 @@ const (
 	keptTemporary = ".kept-"
 )
 
-// KeepVolume records since when a volume is kept, unless a time is recorded already; "" removes the record. os.ErrNotExist: there is no
-// such volume.
+// KeepVolume records the first time; "" removes it. os.ErrNotExist: no such volume.
 func (p *Pool) KeepVolume(id, since string) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -44,7 +43,7 @@ func (p *Pool) KeepVolume(id, since string) error {
 	return SyncDir(dir)
 }
 
-// VolumeKeptSince returns the time that KeepVolume recorded, or "".
+// VolumeKeptSince returns KeepVolume's time, or "".
 func (p *Pool) VolumeKeptSince(id string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(p.volumeDir(id), keptName))
 	if errors.Is(err, os.ErrNotExist) {

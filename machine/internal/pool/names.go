@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namePattern restricts names of workspaces, disks and checkpoints. They start with a letter or digit, so none is hidden, "." or "..".
-// The pool's own temporary names start with a dot and cannot be requested.
+// namePattern allows no hidden name, "." or "..": the pool's temporary names cannot be requested.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9@._-]{0,127}$`)
 
 func checkName(kind, name string) error {
@@ -21,7 +20,7 @@ func checkName(kind, name string) error {
 	return nil
 }
 
-// component maps a bad name to one inside the pool: functions that only build a path cannot return an error.
+// component keeps bad names inside the pool: functions that only build a path cannot return an error.
 func component(name string) string {
 	if namePattern.MatchString(name) {
 		return name
@@ -33,12 +32,11 @@ func (p *Pool) WorkspaceDir(workspace string) string {
 	return filepath.Join(p.workspaces(), component(workspace))
 }
 
-// DiskPath is a subvolume with upper/, work/ and state/.
 func (p *Pool) DiskPath(workspace, name string) string {
 	return filepath.Join(p.WorkspaceDir(workspace), "disks", component(name))
 }
 
-// CheckpointDir is a plain directory for the files of one checkpoint. The caller makes it.
+// CheckpointDir is a plain directory that the caller makes.
 func (p *Pool) CheckpointDir(workspace, id string) string {
 	return filepath.Join(p.WorkspaceDir(workspace), "checkpoints", component(id))
 }
@@ -47,7 +45,6 @@ func (p *Pool) workspaces() string { return filepath.Join(p.config.Mount, "ws") 
 func (p *Pool) spares() string     { return filepath.Join(p.config.Mount, "spare") }
 func (p *Pool) trash() string      { return filepath.Join(p.config.Mount, "trash") }
 
-// workspaceOf returns the workspace that the path lies in, or an error.
 func (p *Pool) workspaceOf(path string) (string, error) {
 	relative, err := filepath.Rel(p.workspaces(), filepath.Clean(path))
 	parts := strings.Split(relative, string(filepath.Separator))

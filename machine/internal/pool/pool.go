@@ -1,13 +1,13 @@
-// Package pool keeps the disks of workspaces: subvolumes of one btrfs, each workspace within its own limit.
+// Package pool keeps workspaces' disks: subvolumes of one btrfs, each workspace within its own limit.
 //
 //	<mount>/ws/<workspace>/disks/<name>        subvolume: upper/ work/ state/
 //	<mount>/ws/<workspace>/checkpoints/<id>/   plain directory, filled by the engine
-//	<mount>/ws/<workspace>/quota               id of the workspace's level-1 quota group
-//	<mount>/volumes/<id>/                      the same for a volume: data/ and quota
-//	<mount>/spare/<name>/                      the same for a future workspace: one blank disk
-//	<mount>/trash/<random>                     a deleted workspace whose files are being deleted
+//	<mount>/ws/<workspace>/quota               id of its level-1 quota group
+//	<mount>/volumes/<id>/                      data/ and quota
+//	<mount>/spare/<name>/                      a future workspace: one blank disk
+//	<mount>/trash/<random>                     a workspace being deleted
 //
-// Mounts are made in the caller's mount namespace. The pool keeps no state of its own outside these files.
+// Mounts are made in the caller's mount namespace. The pool keeps no other state.
 package pool
 
 import (
@@ -45,7 +45,7 @@ type Pool struct {
 
 const unmountTries = 50 // 20 ms apart: a killed sandbox closes its files a moment after its death
 
-// Open makes the pool ready: it creates the image on first use, and attaches and mounts it if needed.
+// Open creates the image on first use.
 func Open(ctx context.Context, c Config) (*Pool, error) {
 	c.Mount = filepath.Clean(c.Mount)
 	if err := os.MkdirAll(c.Mount, 0o700); err != nil {
@@ -84,7 +84,6 @@ func openImage(ctx context.Context, c Config) error {
 	return mountImage(c)
 }
 
-// adopt checks that the mount is a btrfs, and enables quotas.
 func adopt(c Config) (*Pool, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(c.Mount, &stat); err != nil {
@@ -109,7 +108,7 @@ func adopt(c Config) (*Pool, error) {
 	return p, nil
 }
 
-// Close unmounts the image, which detaches its loop device. A pool in a directory of another btrfs stays mounted.
+// Close unmounts the image, which detaches its loop device. A directory of another btrfs stays mounted.
 func (p *Pool) Close() error {
 	p.WaitDurable()
 	p.root.Close()
@@ -129,7 +128,7 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Usage returns bytes in total, free bytes (including the reserve) and the reserve.
+// Usage is in bytes; free includes the reserve.
 func (p *Pool) Usage() (total, free, reserve int64, err error) {
 	var stat unix.Statfs_t
 	if err := unix.Fstatfs(int(p.root.Fd()), &stat); err != nil {
@@ -138,8 +137,8 @@ func (p *Pool) Usage() (total, free, reserve int64, err error) {
 	return int64(stat.Blocks) * stat.Bsize, int64(stat.Bavail) * stat.Bsize, p.config.ReserveBytes, nil
 }
 
-// Admit refuses with ENOSPC if only the reserve is left. CreateDisk and a snapshot into another workspace call it, because they begin new
-// objects. Snapshots within a workspace (suspend, restore, start again) may use the reserve.
+// Admit refuses new objects with ENOSPC if only the reserve is left. Snapshots within a workspace (suspend, restore,
+// start again) may use it.
 func (p *Pool) Admit() error {
 	_, free, reserve, err := p.Usage()
 	if err != nil {

@@ -48,7 +48,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// fill writes and syncs size bytes; the error is that of the write or of the sync.
 func fill(path string, size int) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -217,7 +216,6 @@ func TestAWorkspaceGoesWholeAndADeleteThatWasCutShortIsFinished(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(p.CheckpointDir(ws, "c1"), "image"), 0o700))
 	must(t, os.WriteFile(filepath.Join(p.CheckpointDir(ws, "c1"), "image/pages.img"), []byte("x"), 0o600))
 	must(t, p.SnapshotDisk(p.DiskPath(ws, "d0"), ws, filepath.Join(p.CheckpointDir(ws, "c1"), "disk"), true))
-	// The crash: renamed into the trash, with one disk deleted; and an unfinished disk of another workspace.
 	must(t, os.Rename(p.WorkspaceDir(ws), filepath.Join(p.trash(), "grave")))
 	must(t, p.destroy(filepath.Join(p.trash(), "grave/disks/d0")))
 	must(t, p.EnsureWorkspace(ws2, 1))

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every workspace has one level-1 quota group, and each of its subvolumes is a member from the start. The limit is on the group, because
-// limits on single disks would not add up: shared data stays charged to the subvolume that wrote it.
+// A workspace's subvolumes share one level-1 quota group, which has the limit. Shared data stays charged to its writer,
+// so limits on disks would not add up.
 const (
 	groupLevel   = uint64(1) << 48
 	topSubvolume = 5
 )
 
-// enableQuotas prefers simple quotas (Linux 6.7): they are exact and need no bookkeeping of shared extents.
+// Simple quotas (Linux 6.7) are exact and need no bookkeeping of shared extents.
 func (p *Pool) enableQuotas() error {
 	if mode := p.quotaMode(); mode != "" {
 		p.simple = mode == "squota"
@@ -39,7 +39,7 @@ func (p *Pool) enableQuotas() error {
 	return nil
 }
 
-// quotaMode is "squota", "qgroup", or "" if quotas are off. Kernels that do not report the mode have only classic ones.
+// quotaMode is "squota", "qgroup", or "" (off). Kernels that do not report it have only classic ones.
 func (p *Pool) quotaMode() string {
 	text, err := os.ReadFile(p.groupsDir("mode"))
 	if err == nil {
@@ -55,8 +55,7 @@ func (p *Pool) groupsDir(name string) string {
 	return filepath.Join("/sys/fs/btrfs", p.fsid, "qgroups", name)
 }
 
-// setLimit creates the workspace's group if needed and limits it. The id is on disk before the group exists, so that a crash in between
-// leaves no unknown group.
+// setLimit writes the group's id to disk first, so that a crash leaves no unknown group.
 func (p *Pool) setLimit(workspaceDir string, bytes uint64) error {
 	group, err := ensureGroupID(workspaceDir)
 	if err != nil {
@@ -115,7 +114,7 @@ func readGroupID(dir string) (uint64, error) {
 
 func quotaFile(dir string) string { return filepath.Join(dir, "quota") }
 
-// DiskBytes returns the bytes that count for the workspace's limit.
+// DiskBytes counts for the workspace's limit.
 func (p *Pool) DiskBytes(workspace string) (int64, error) {
 	if err := checkName("workspace", workspace); err != nil {
 		return 0, err
@@ -133,8 +132,8 @@ func (p *Pool) DiskBytes(workspace string) (int64, error) {
 
 func groupName(group uint64) string { return fmt.Sprintf("%d_%d", group>>48, group&(groupLevel-1)) }
 
-// sweepGroups removes unused groups: first those of deleted subvolumes, then those of deleted workspaces. A group with members or charged
-// data refuses removal; the next sweep retries.
+// sweepGroups removes groups of deleted subvolumes, then of deleted workspaces. One with members or charged data
+// refuses; the next sweep retries.
 func (p *Pool) sweepGroups() error {
 	p.sweeping.Lock()
 	defer p.sweeping.Unlock()
@@ -174,8 +173,8 @@ func (p *Pool) sweepGroup(group uint64) error {
 	return err
 }
 
-// isOrphan checks for the subvolume itself, because some kernels remove the group of a living one. It requires two sweeps in a row,
-// because a new subvolume's group exists a moment before the subvolume.
+// Some kernels accept the removal of a living subvolume's group, so isOrphan checks for the subvolume. It requires two
+// sweeps in a row: a group precedes its new subvolume.
 func (p *Pool) isOrphan(group uint64) (bool, error) {
 	if group <= topSubvolume || p.referenced(group) != 0 {
 		return false, nil
@@ -209,7 +208,7 @@ func parseGroupName(name string) (uint64, bool) {
 }
 
 func (p *Pool) usedGroups() (map[uint64]bool, error) {
-	// Spares are listed first: one that becomes a workspace in between is found there.
+	// Spares come first: one that becomes a workspace in between is found there.
 	spares, err := p.ListSpares()
 	if err != nil {
 		return nil, err

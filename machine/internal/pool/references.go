@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// No counter of a simple quota shows what a subvolume refers to: an extent stays charged to its writer while any subvolume refers to it.
-// So the items of the subvolume's tree are read. That resolves no path of a guest, and takes 40 ms for 20,000 small files.
+// A simple quota charges an extent to its writer only, so what a subvolume refers to is read from its tree. That
+// resolves no guest path, and takes 40 ms for 20,000 small files.
 
 const (
 	extentDataKey = 108
@@ -23,8 +23,7 @@ const (
 	extentsMax    = 1 << 20 // bounds the deduplication set: a guest may make as many extents as its disk has blocks
 )
 
-// ReferencedBytes returns the bytes that a disk refers to, regardless of the writer and of other references: data and metadata nodes. For
-// a running machine the writes of the last seconds may be missing.
+// ReferencedBytes counts a disk's data and metadata, shared or not. A running machine's last seconds may be missing.
 func (p *Pool) ReferencedBytes(path string) (int64, error) {
 	disk, err := p.openSubvolume(path)
 	if err != nil {
@@ -42,7 +41,7 @@ func (p *Pool) ReferencedBytes(path string) (int64, error) {
 	return nodes + counted.bytes, nil
 }
 
-// extents sums up bytes on the drive. Several references to one extent count once: a partly overwritten file keeps the whole extent.
+// extents counts each extent once: a partly overwritten file keeps all of it.
 type extents struct {
 	perFile bool // deduplicate within one file only: guests cannot share extents between files
 	file    uint64
@@ -64,7 +63,7 @@ func (e *extents) add(file, place, bytes uint64) {
 	e.bytes += int64(bytes)
 }
 
-// searchKey is btrfs_ioctl_search_key: a range over (object, type, offset) as one number.
+// searchKey is btrfs_ioctl_search_key: a range over (object, type, offset).
 type searchKey struct {
 	tree                 uint64
 	minObject, maxObject uint64
@@ -81,7 +80,7 @@ type searchArgs struct {
 	found [searchBytes]byte
 }
 
-// eachExtent calls tell for the extents of all files of an open subvolume, file by file.
+// eachExtent goes file by file.
 func eachExtent(disk *os.File, tell func(file, place, bytes uint64)) error {
 	args := &searchArgs{}
 	next := searchKey{minObject: subvolInode, maxObject: math.MaxUint64, maxOffset: math.MaxUint64, maxType: math.MaxUint32, maxT: math.MaxUint64}
@@ -109,7 +108,6 @@ func eachExtent(disk *os.File, tell func(file, place, bytes uint64)) error {
 	}
 }
 
-// stepOn moves the range's start past its first key.
 func (k *searchKey) stepOn() bool {
 	if k.minOffset++; k.minOffset != 0 {
 		return true
@@ -134,7 +132,6 @@ func parseItem(from []byte) searchItem {
 	return searchItem{object: order.Uint64(from[8:]), offset: order.Uint64(from[16:]), kind: order.Uint32(from[24:]), body: from[searchHeader : searchHeader+length]}
 }
 
-// extent returns ok false for other items, holes and inline data.
 func (i searchItem) extent() (place, bytes uint64, ok bool) {
 	if i.kind != extentDataKey || len(i.body) < 37 || i.body[20] == extentInline {
 		return 0, 0, false
@@ -143,7 +140,7 @@ func (i searchItem) extent() (place, bytes uint64, ok bool) {
 	return place, bytes, place != 0
 }
 
-// nodeBytes returns the size of the subvolume's tree nodes, as of the last commit.
+// nodeBytes is as of the last commit.
 func (p *Pool) nodeBytes(disk *os.File) (int64, error) {
 	lookup := &struct {
 		tree, object uint64

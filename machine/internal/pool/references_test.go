@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settled flushes everything, and returns the bytes charged to the workspace and referred to by its disk.
 func settled(t *testing.T, p *Pool, workspace, disk string) (used, refers int64) {
 	t.Helper()
 	must(t, p.Sync(""))
@@ -29,7 +28,6 @@ func TestADiskThatSharesNothingRefersToWhatItIsChargedFor(t *testing.T) {
 	if used, refers := settled(t, p, ws, "d0"); used != refers || used < 32*mib {
 		t.Errorf("charged %d, referred to %d", used, refers)
 	}
-	// An overwrite in the middle of an extent keeps the whole extent on the drive, counted once.
 	file := must1(os.OpenFile(filepath.Join(upper, "big"), os.O_WRONLY, 0))(t)
 	defer file.Close()
 	for _, at := range []int64{mib, 3 * mib, 9 * mib} {

@@ -7,19 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A workspace may hold quotaGiB of files on its current disk, regardless of the workspace that wrote them; this is the size that users
-// know. A quota group's limit counts bytes that the workspace's subvolumes wrote, as long as any subvolume refers to them. That includes
-// data held only by checkpoints and forks, but not data shared with a fork's source. So the limit is set to the counted bytes plus the
-// disk's remaining capacity, and the kernel enforces it.
+// A workspace may hold quotaGiB of files on its current disk. A quota group counts what its subvolumes wrote, while any
+// subvolume refers to it. That includes data of checkpoints and forks only, but not data shared with a fork's source.
+// So the kernel's limit is the counted bytes plus the disk's remaining capacity.
 
-// keptMax bounds the data that a workspace's own checkpoints keep in addition to its disk, in multiples of the quota. Without it a few
-// snapshots between full rewrites would fill the pool.
+// keptMax bounds what checkpoints keep beyond the disk, in quotas. Otherwise a few snapshots between full rewrites
+// would fill the pool.
 const keptMax = 1
 
-// assemblySlack is for the service's own writes before a guest runs: an overlay's directories and the incarnation.
+// assemblySlack is for writes before a guest runs: an overlay's directories and the incarnation.
 const assemblySlack = 64 << 20
 
-// EnsureWorkspace makes the workspace's directory, and a limit if there is none: that of an empty workspace.
+// EnsureWorkspace sets an empty workspace's limit if there is none.
 func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	limit, err := limitOf(quotaGiB)
 	if err != nil {
@@ -32,8 +31,8 @@ func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	return p.setLimit(dir, limit)
 }
 
-// AssembleWorkspace is EnsureWorkspace with extra capacity for a machine that is being made. On a full disk an overlay cannot make its
-// work directory, and the kernel silently mounts it read-only. SetRoom removes the extra capacity before the guest runs.
+// AssembleWorkspace adds capacity until SetCapacity, before the guest runs. On a full disk an overlay cannot make its
+// work directory, and the kernel silently mounts it read-only.
 func (p *Pool) AssembleWorkspace(workspace string, quotaGiB int) error {
 	limit, err := limitOf(quotaGiB)
 	if err != nil {
@@ -58,12 +57,12 @@ func (p *Pool) ensureWorkspace(workspace string) (dir string, group uint64, err 
 	return dir, group, err
 }
 
-// DiskCapacity is a workspace's use and limit in bytes. Used is as of the kernel's last commit; Limit may be lower.
+// DiskCapacity is in bytes as of the kernel's last commit; Limit may be below Used.
 type DiskCapacity struct{ Used, Limit int64 }
 
 func (r DiskCapacity) Left() int64 { return max(r.Limit-r.Used, 0) }
 
-// CapacityFor computes the Room of a workspace whose disk refers to diskBytes (ReferencedBytes). It does not set the limit.
+// CapacityFor sets no limit. diskBytes is from ReferencedBytes.
 func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (DiskCapacity, error) {
 	quota, err := limitOf(quotaGiB)
 	if err != nil {
@@ -77,7 +76,7 @@ func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (Dis
 	if used-diskBytes <= keptMax*int64(quota) {
 		return room, nil
 	}
-	// Data held only by forks, or being deleted, does not count against the workspace.
+	// Data held only by forks, or being deleted, does not count.
 	own, err := p.heldBytes(workspace)
 	if err != nil {
 		return DiskCapacity{}, err
@@ -86,7 +85,7 @@ func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (Dis
 	return room, nil
 }
 
-// SetCapacity sets room.Limit as the kernel's limit.
+// SetCapacity sets the kernel's limit.
 func (p *Pool) SetCapacity(workspace string, room DiskCapacity) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
@@ -94,7 +93,7 @@ func (p *Pool) SetCapacity(workspace string, room DiskCapacity) error {
 	return p.setLimit(p.WorkspaceDir(workspace), uint64(max(room.Limit, 1)))
 }
 
-// CapacityOf returns the kernel's current use and limit.
+// CapacityOf reads the kernel's use and limit.
 func (p *Pool) CapacityOf(workspace string) (DiskCapacity, error) {
 	used, err := p.DiskBytes(workspace)
 	if err != nil {
@@ -104,16 +103,16 @@ func (p *Pool) CapacityOf(workspace string) (DiskCapacity, error) {
 	return DiskCapacity{Used: used, Limit: p.limited(group)}, err
 }
 
-// limited is 0 if the kernel has no limit or does not report it.
+// limited is 0 without a reported limit.
 func (p *Pool) limited(group uint64) int64 { return max(p.counter(group, "max_referenced"), 0) }
 
-// Change describes writes to a workspace's disks that no commit has counted yet.
+// Change is not counted by a commit yet.
 type Change struct {
 	DataBytes int64 // written by programs
 	Any       bool  // files were made, deleted or written to
 }
 
-// ChangeOf returns the kernel's reservations for a workspace since the last commit; zero if the kernel does not report them.
+// ChangeOf is zero if the kernel does not report its reservations.
 func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	group, err := p.groupID(workspace)
 	if err != nil {
@@ -123,7 +122,7 @@ func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	return Change{DataBytes: max(data, 0), Any: data > 0 || nodes > 0}, nil
 }
 
-// CountersOf is the sysfs directory with limit and counters of a disk's group; "" if there is none.
+// CountersOf is the sysfs directory of a disk's group, or "".
 func (p *Pool) CountersOf(disk string) string {
 	group, err := readGroupID(filepath.Dir(filepath.Dir(disk)))
 	if err != nil {
@@ -152,7 +151,7 @@ func (p *Pool) heldBytes(workspace string) (int64, error) {
 	return held.bytes, nil
 }
 
-// addExtents skips paths that are no subvolume or were just deleted.
+// The path may be no subvolume, or just deleted.
 func (p *Pool) addExtents(path string, to *extents) error {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil || stat.Ino != subvolInode || stat.Mode&unix.S_IFMT != unix.S_IFDIR {

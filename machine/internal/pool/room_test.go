@@ -42,7 +42,6 @@ func TestFilesThatOnlyACheckpointHoldsTakeNoRoomOfTheDisk(t *testing.T) {
 	if kernel := must1(p.CapacityOf(ws))(t); kernel != room {
 		t.Errorf("EnsureWorkspace left %+v", kernel)
 	}
-	// Exactly the remaining capacity can be written.
 	must(t, p.SetCapacity(ws, DiskCapacity{Limit: room.Used + 16*mib}))
 	must(t, fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/new"), 12*mib))
 	if err := fill(filepath.Join(p.DiskPath(ws, "d0"), "upper/more"), 8*mib); !errors.Is(err, unix.EDQUOT) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SealFile makes sure that no earlier descriptor or mapping can change the file at a path. If another process may still write to it, a
-// copy that shares its blocks replaces it. No process may open it for writing during the call.
+// SealFile replaces a file that may have a writer with a copy that shares its blocks: no earlier descriptor or mapping
+// can change it. No process may open it for writing meanwhile.
 func SealFile(path string) error {
 	writable, err := hasWriter(path)
 	if err != nil || !writable {
@@ -26,7 +26,7 @@ func SealFile(path string) error {
 	return nil
 }
 
-// hasWriter requests a read lease, which the kernel grants only if no process has the file open for writing.
+// The kernel grants a read lease only if no process has the file open for writing.
 func hasWriter(path string) (bool, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 
 const spareDisk = "blank"
 
-// spareLimit is for the agent's few files: nothing else writes to a spare.
+// spareLimit is for the agent's few files only.
 const spareLimit = 64 << 20
 
-// CreateSpare makes the blank disk and limit of a future workspace. ENOSPC (wrapped): only the reserve is left.
+// CreateSpare makes a future workspace. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateSpare(name string) error {
 	if err := checkName("spare", name); err != nil {
 		return err
@@ -34,13 +34,12 @@ func (p *Pool) CreateSpare(name string) error {
 	return nil
 }
 
-// SpareDisk is the path of the spare's disk. Mounts of it stay valid when it is taken.
+// SpareDisk's mounts stay valid when it is taken.
 func (p *Pool) SpareDisk(name string) string {
 	return filepath.Join(p.spareDir(name), "disks", spareDisk)
 }
 
-// TakeSpare turns a spare into a new workspace, names its disk and sets its limit. It becomes durable like a disk of CreateDisk.
-// os.ErrExist (wrapped): the workspace exists. ENOSPC (wrapped): only the reserve is left.
+// TakeSpare is durable like CreateDisk. os.ErrExist (wrapped): the workspace exists. ENOSPC: as CreateSpare.
 func (p *Pool) TakeSpare(name, workspace, disk string, quotaGiB int) error {
 	if err := errors.Join(checkName("spare", name), checkName("workspace", workspace), checkName("disk", disk), p.Admit()); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (p *Pool) HasWorkspace(workspace string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// DeleteSpare removes an untaken spare. A missing one is no error.
+// DeleteSpare removes an untaken spare, if it exists.
 func (p *Pool) DeleteSpare(ctx context.Context, name string) error {
 	if err := checkName("spare", name); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (p *Pool) DeleteSpare(ctx context.Context, name string) error {
 	return nil
 }
 
-// ListSpares returns all spares, unfinished ones included.
+// ListSpares includes unfinished ones.
 func (p *Pool) ListSpares() ([]string, error) { return listNames(p.spares()) }
 
 func (p *Pool) spareDir(name string) string { return filepath.Join(p.spares(), component(name)) }

@@ -28,7 +28,6 @@ func TestASpareBecomesAWorkspaceWithItsOwnLimit(t *testing.T) {
 	if _, err := open.Write([]byte("goes on")); err != nil || string(text) != "kept" {
 		t.Fatalf("%q, %v", text, err)
 	}
-	// The workspace's limit counts its writes and its snapshots.
 	must(t, fill(filepath.Join(p.DiskPath(ws, "e1.1"), "upper/big"), 200*mib))
 	must(t, p.Sync("")) // the kernel counts committed data
 	if bytes := must1(p.DiskBytes(ws))(t); bytes < 200*mib || bytes > 220*mib {
@@ -59,7 +58,7 @@ func TestAWorkspaceThatIsThereTakesNoSpare(t *testing.T) {
 	if disks := must1(p.ListDisks(ws))(t); len(disks) != 1 || disks[0] != "d1" {
 		t.Fatalf("disks %v", disks)
 	}
-	// A half-taken spare can be deleted. Quota groups of existing spares are not swept.
+	// A half-taken spare can be deleted.
 	must(t, p.CreateSpare("5a5e03"))
 	must(t, p.DeleteSpare(context.Background(), "5a5e02"))
 	must(t, p.DeleteSpare(context.Background(), "5a5e02"))

@@ -10,27 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A volume is one subvolume within its own limit:
-//
-//	<mount>/volumes/<id>/data   subvolume: the content that workspaces see
-//	<mount>/volumes/<id>/quota  id of its level-1 quota group
-//
-// It exists as soon as data does: an unfinished volume has none, and is made again from the beginning.
+// A volume is the subvolume <mount>/volumes/<id>/data with its own limit. Without data it is unfinished, and made again
+// from the beginning.
 
 func (p *Pool) volumes() string { return filepath.Join(p.config.Mount, "volumes") }
 
 func (p *Pool) volumeDir(id string) string { return filepath.Join(p.volumes(), component(id)) }
 
-// VolumePath is the directory that machines mount.
+// VolumePath is what machines mount.
 func (p *Pool) VolumePath(id string) string { return filepath.Join(p.volumeDir(id), "data") }
 
-// HasVolume reports whether the volume is complete.
+// HasVolume is false for an unfinished volume.
 func (p *Pool) HasVolume(id string) bool {
 	var stat unix.Stat_t
 	return unix.Lstat(p.VolumePath(id), &stat) == nil && stat.Ino == subvolInode
 }
 
-// CreateVolume makes a volume, or sets the limit of an existing one. It is durable on return. ENOSPC (wrapped): only the reserve is left.
+// CreateVolume makes a volume, or changes its limit, durably. ENOSPC: as CreateSpare.
 func (p *Pool) CreateVolume(id string, quotaGiB int) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -66,8 +62,7 @@ func (p *Pool) createVolume(id string, bytes uint64) error {
 	return errors.Join(SyncDir(p.VolumePath(id)), SyncDir(dir), SyncDir(p.volumes()))
 }
 
-// makeVolume names the subvolume after it has set its mode. Every user in a workspace may write to it: access is controlled by
-// attachments.
+// Every user may write to a volume: attachments control access.
 func (p *Pool) makeVolume(dir string) error {
 	group, err := readGroupID(dir)
 	if err != nil {
@@ -92,7 +87,7 @@ func (p *Pool) makeVolume(dir string) error {
 	return err
 }
 
-// DeleteVolume removes a volume in one durable step, then deletes its data. A missing one is no error.
+// DeleteVolume removes a volume, if it exists, in one durable step, then its data.
 func (p *Pool) DeleteVolume(id string) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -100,7 +95,7 @@ func (p *Pool) DeleteVolume(id string) error {
 	return p.remove(p.volumeDir(id))
 }
 
-// ListVolumes returns all volumes, unfinished ones included.
+// ListVolumes includes unfinished ones.
 func (p *Pool) ListVolumes() ([]string, error) { return listNames(p.volumes()) }
 
 func (p *Pool) VolumeBytes(id string) (int64, error) {

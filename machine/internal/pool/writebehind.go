@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// writeBehind is the write-writeBehind for durability: callers do not wait. One commit runs at a time and covers all earlier requests.
+// One commit of writeBehind covers all earlier requests; no caller waits.
 type writeBehind struct {
 	commit func() error
 	delay  time.Duration
@@ -17,10 +17,9 @@ type writeBehind struct {
 	idle   chan struct{} // closed when no request is open; nil if none is
 }
 
-// commitDelay lets callers proceed first: a commit takes 2-9 ms and delays other writes to the drive. It also bounds the commit rate.
+// A commit takes 2-9 ms and delays other writes, so commitDelay lets callers proceed first. It also bounds the rate.
 const commitDelay = 200 * time.Millisecond
 
-// requestCommit requests a commit and returns at once.
 func (b *writeBehind) requestCommit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,13 +65,13 @@ func (b *writeBehind) wait() {
 	}
 }
 
-// WaitDurable returns when every disk that CreateDisk made is durable.
+// WaitDurable returns when CreateDisk's disks are durable.
 func (p *Pool) WaitDurable() { p.behind.wait() }
 
-// Commit brings the counters of quota groups up to date with all data that the kernel has written out.
+// Commit updates quota groups' counters with all data that the kernel has written out.
 func (p *Pool) Commit() error { return p.commit() }
 
-// commit makes metadata durable. Unlike Sync it does not write file data, of which other guests may have much.
+// Unlike Sync, commit writes no file data, of which other guests may have much.
 func (p *Pool) commit() error {
 	var transaction uint64
 	if err := ioctl(p.root, iocStartSync, unsafe.Pointer(&transaction)); err != nil {

@@ -1,4 +1,4 @@
-// Package ports runs the port proxy as a process: its settings, and what they start.
+// Package ports runs the port proxy as a process.
 package ports
 
 import (
@@ -19,9 +19,9 @@ type Config struct {
 	Socket      string `json:"socket"`
 	Certificate string `json:"certificate"` // file with a chain for *.<port_host>; "" serves without TLS
 	Key         string `json:"key"`         // file
-	// PublicScheme is the scheme of public URLs: https too if a proxy in front speaks TLS.
+	// https too if a proxy in front speaks TLS.
 	PublicScheme string `json:"public_scheme"`
-	// TrustedProxies are proxies in front: their X-Forwarded-For is believed.
+	// Their X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix `json:"trusted_proxies"`
 	DrainSeconds   int            `json:"drain_seconds"`
 }

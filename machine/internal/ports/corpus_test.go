@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// witness is an app that keeps every byte of each connection and answers each complete request.
 type witness struct {
 	net.Listener
 	mu   sync.Mutex
@@ -102,14 +101,12 @@ func (w *witness) take() string {
 	return w.seen.String()
 }
 
-// served expects that every request is forwarded, with these parts in what the app reads.
 type served struct {
 	answers int
 	has     []string
 	lacks   []string
 }
 
-// refused expects that nothing reaches the app, one answer comes, and the connection ends.
 type refused struct {
 	status string
 	reason string
@@ -131,8 +128,8 @@ func post(body string, fields ...string) string {
 	return requestOf("POST /in HTTP/1.1", fields...) + body
 }
 
-// corpus has the kinds of cases of the test suites of well-known servers and proxies, and of request smuggling lists.
-// Each case ends with a complete request for /after, which closes the connection.
+// Known servers' test suites and smuggling lists have such cases. Each ends with a complete request for /after, which
+// closes the connection.
 var corpus = map[string]struct {
 	bytes  string
 	expect any
@@ -296,8 +293,7 @@ func TestTheCorpusOfRequests(t *testing.T) {
 	}
 }
 
-// expectRefused also covers a body that turned out to be invalid after its head was forwarded: the app then has no
-// complete request, and never a second.
+// A body may turn out invalid after its head was forwarded: the app then has no complete request, never a second.
 func expectRefused(t *testing.T, expect refused, answer, arrived string) {
 	t.Helper()
 	if strings.Contains(arrived, "/after") || strings.Contains(arrived, "smuggled") {

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// Serve runs until the context ends, and then until open requests finish or the drain limit passes.
+// Serve waits for open requests, up to the drain limit.
 func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	bounds, err := boundsHere()
 	if err != nil {
@@ -35,7 +35,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	}
 	pool := proxy.NewPool()
 	link := question.NewLink(question.Options{Socket: config.Socket, PortHost: config.PortHost, Gone: pool.Drop, Unconfirmed: question.UnconfirmedMax, Log: log})
-	// The link outlives the listener: open requests are still counted and can be cut.
+	// Open requests are still counted and can be cut, so the link outlives the listener.
 	linked, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	go link.Run(linked)
@@ -49,7 +49,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	return err
 }
 
-// boundsHere returns the service's limits, or smaller ones if this process may not open enough files.
+// The limits shrink if this process may not open enough files.
 func boundsHere() (proxy.Bounds, error) {
 	debug.SetMemoryLimit(proxy.MemoryMax)
 	if err := rlimit.RaiseOpenFiles(uint64(proxy.DefaultBounds.Files())); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// worldwide is the globally routed IPv6 space: private and local networks are outside of it.
+// Private and local networks are outside of the globally routed IPv6 space.
 var worldwide = netip.MustParsePrefix("2000::/3")
 
 func (s *Server) isBlocked(address netip.Addr) bool {
@@ -19,8 +19,8 @@ func (s *Server) isBlocked(address netip.Addr) bool {
 	return slices.ContainsFunc(s.Blocked, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// withoutBlocked removes records with blocked addresses. Such records would reveal the host's surroundings, and let a
-// page in the guest's browser pass as a private server.
+// Blocked addresses would reveal the host's surroundings, and let a page in the guest's browser pass as a private
+// server.
 func (s *Server) withoutBlocked(answer *dns.Msg) *dns.Msg {
 	for _, section := range []*[]dns.RR{&answer.Answer, &answer.Ns, &answer.Extra} {
 		*section = slices.DeleteFunc(*section, func(record dns.RR) bool { return slices.ContainsFunc(addressesIn(record), s.isBlocked) })
@@ -67,7 +67,6 @@ const (
 	reverse6 = ".ip6.arpa."
 )
 
-// asksForBlocked detects reverse lookups of blocked addresses and networks, which are not forwarded.
 func (s *Server) asksForBlocked(name string) bool {
 	name = "." + strings.ToLower(name)
 	if rest, ok := strings.CutSuffix(name, reverse6); ok {

@@ -17,7 +17,7 @@ import (
 
 const LineBytesMax = 1 << 20
 
-// FromHost is a message of hostd: new policies, which are acknowledged by their number, or an answer to a Grant.
+// FromHost has policies, acknowledged by number, or answers a Grant.
 type FromHost struct {
 	ID       uint64                            `json:"id"`
 	Policies map[netip.Addr]*wire.EgressPolicy `json:"policies,omitempty"` // null: the machine may ask for everything
@@ -25,14 +25,14 @@ type FromHost struct {
 	Grant    bool                              `json:"grant,omitempty"` // answers a Grant, and is not a policy
 }
 
-// ToHost has exactly one of its fields set.
+// ToHost has exactly one field.
 type ToHost struct {
 	Ack     uint64   `json:"ack,omitempty"`
 	Grant   *Grant   `json:"grant,omitempty"`
 	Refused []Denied `json:"refused,omitempty"`
 }
 
-// Grant asks hostd to open the addresses of a name to a machine, before the machine learns them.
+// Grant opens a name's addresses before the machine learns them.
 type Grant struct {
 	ID            uint64       `json:"id"`
 	Machine       netip.Addr   `json:"machine"`
@@ -41,7 +41,7 @@ type Grant struct {
 	UsableSeconds uint32       `json:"usable_seconds"`
 }
 
-// Denied counts a machine's questions for a name that its policy does not allow.
+// Denied counts questions that a policy forbids.
 type Denied struct {
 	Machine netip.Addr `json:"machine"`
 	Name    string     `json:"name"`
@@ -57,7 +57,7 @@ const (
 
 var errNoHost = errors.New("hostd is not there")
 
-// hostLink is the connection to hostd. When hostd ends, policies stay as they are and no further address is granted.
+// Without hostd, policies stay and no further address is granted.
 type hostLink struct {
 	conn net.Conn
 	send sync.Mutex
@@ -143,7 +143,6 @@ func (l *hostLink) policyOf(machine netip.Addr) *egress.Matcher {
 	return l.policies[machine]
 }
 
-// grant returns when the machine may connect.
 func (l *hostLink) grant(ctx context.Context, g Grant) error {
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
@@ -176,7 +175,6 @@ func (l *hostLink) grant(ctx context.Context, g Grant) error {
 	}
 }
 
-// deny counts a refused name until the next report to hostd. Above the limit, new names are not counted.
 func (l *hostLink) deny(machine netip.Addr, name string) {
 	l.mu.Lock()
 	key := Denied{Machine: machine, Name: name}

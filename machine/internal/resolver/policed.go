@@ -11,18 +11,15 @@ import (
 )
 
 const (
-	// usableMax caps the TTL of an answer under an allowlist. hostd keeps the addresses open for longer.
+	// hostd keeps the addresses open for longer than this TTL.
 	usableMax    = 30 * time.Minute
 	addressesMax = 64
-	// recordsMax is the number of records read of an answer under an allowlist; the rest is dropped. The machine
-	// chooses the name, so it may control the answer.
+	// The machine chooses the name, so it may control the answer.
 	recordsMax = 256
-	// aliasesMax is the number of CNAME records that are followed.
 	aliasesMax = 16
 )
 
-// prohibited answers NXDOMAIN, because some libraries wait for seconds after REFUSED. A client with EDNS also gets
-// the reason.
+// Some libraries wait for seconds after REFUSED, so this is NXDOMAIN. EDNS gives the reason.
 func prohibited(question *dns.Msg) *dns.Msg {
 	answer := failure(question, dns.RcodeNameError)
 	if question.IsEdns0() != nil {
@@ -33,8 +30,7 @@ func prohibited(question *dns.Msg) *dns.Msg {
 	return answer
 }
 
-// letOut returns the answer under an allowlist once the machine may connect to all its addresses. Addresses of other
-// names, and those above the limit, are removed.
+// letOut returns once the machine may connect to all addresses, without those of other names or above the limit.
 func (s *Server) letOut(ctx context.Context, machine netip.Addr, question, answer *dns.Msg) *dns.Msg {
 	addresses, usable := s.keepNamed(question.Question[0].Name, answer)
 	if len(addresses) == 0 {
@@ -47,7 +43,6 @@ func (s *Server) letOut(ctx context.Context, machine netip.Addr, question, answe
 	return answer
 }
 
-// keepNamed keeps records of the name and its aliases, caps their TTL, and returns the IPv4 addresses.
 func (s *Server) keepNamed(name string, answer *dns.Msg) (addresses []netip.Addr, usable time.Duration) {
 	answer.Answer = answer.Answer[:min(len(answer.Answer), recordsMax)]
 	named := aliasesOf(name, answer.Answer)
@@ -71,8 +66,6 @@ func (s *Server) keepNamed(name string, answer *dns.Msg) (addresses []netip.Addr
 	return addresses, usable
 }
 
-// aliasesOf follows the answer's CNAME records from the name. Of several records with the same owner, the first
-// counts.
 func aliasesOf(name string, records []dns.RR) map[string]bool {
 	next := map[string]string{}
 	for _, record := range records {

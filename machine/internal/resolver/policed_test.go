@@ -170,7 +170,6 @@ func TestAnAnswerWaitsForItsGrantAndFailsWithoutOne(t *testing.T) {
 	}
 }
 
-// Only records of the name itself count, and never private addresses.
 func TestOnlyPublicAddressesOfTheNameItselfAreGranted(t *testing.T) {
 	upstream, _ := upstream(t,
 		record(t, "api.example.com. CNAME cdn.example.net."), record(t, "cdn.example.net. CNAME edge.example.net."),
@@ -187,7 +186,6 @@ func TestOnlyPublicAddressesOfTheNameItselfAreGranted(t *testing.T) {
 	}
 }
 
-// The machine may control the answers for a name that it chose.
 func TestALongAnswerIsLookedAtOnceAndToABound(t *testing.T) {
 	answer := func(records ...string) (kept int, addresses []netip.Addr) {
 		message := new(dns.Msg).SetQuestion("n0.example.com.", dns.TypeA)

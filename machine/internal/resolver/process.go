@@ -17,20 +17,18 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Command is the argument that makes hostd's program this process.
+// Command makes hostd's program this process.
 const Command = "resolve-names"
 
-// Setup is the one line that the process reads first.
+// Setup is the first line on stdin.
 type Setup struct {
-	Resolvers  []string       `json:"resolvers"`   // address or address:port
-	HostsOwn   bool           `json:"hosts_own"`   // use those of the host's /etc/resolv.conf
-	Blocked    []netip.Prefix `json:"blocked"`     // networks that no machine reaches
-	WithUplink bool           `json:"with_uplink"` // if false, every question fails at once
-	// Policies are those of machines that may not ask for everything.
-	Policies map[netip.Addr]wire.EgressPolicy `json:"policies"`
+	Resolvers  []string                         `json:"resolvers"`   // address or address:port
+	HostsOwn   bool                             `json:"hosts_own"`   // use those of the host's /etc/resolv.conf
+	Blocked    []netip.Prefix                   `json:"blocked"`     // networks that no machine reaches
+	WithUplink bool                             `json:"with_uplink"` // if false, every question fails at once
+	Policies   map[netip.Addr]wire.EgressPolicy `json:"policies"`
 }
 
-// Inherited files in addition to stdin, stdout and stderr. The process writes Ready to readyFD before it serves.
 const (
 	udpFD = 3 + iota
 	tcpFD
@@ -38,16 +36,16 @@ const (
 	linkFD // to hostd, both ways
 )
 
-// Ready is the only message on readyFD.
+// Ready is the only message on readyFD, before serving.
 const Ready = "ready"
 
 const (
-	// MemoryBytesMax is the memory limit of the process. Go's soft limit is half of it.
+	// MemoryBytesMax is the process's; Go's soft limit is half.
 	MemoryBytesMax = 256 << 20
 	openFilesMax   = 1 << 16
 )
 
-// Run serves until the process is told to end. Its parent has dropped all its privileges.
+// Run needs a parent that has dropped all its privileges.
 func Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

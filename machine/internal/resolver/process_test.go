@@ -21,7 +21,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The tests have their own network and mounts, so that they can listen on port 53 and set the host's resolvers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
 		if err := Run(); err != nil {

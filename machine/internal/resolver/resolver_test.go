@@ -24,7 +24,6 @@ func must(t *testing.T, err error) {
 
 func machine(number byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 9, 0, number}) }
 
-// upstream is a resolver that returns `answers`; a name that begins with "silent" gets none until the test ends.
 func upstream(t *testing.T, answers ...dns.RR) (at netip.AddrPort, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 1<<12)

@@ -1,5 +1,5 @@
-// Package resolver answers machines' DNS questions in an unprivileged process, because it parses input of hostile
-// guests. hostd makes its sockets, starts it in the network of the uplink, and restarts it.
+// Package resolver answers DNS questions in an unprivileged process, in the uplink's network: it parses input of
+// hostile guests.
 package resolver
 
 import (
@@ -25,7 +25,7 @@ const (
 	answerBytesMax    = 1232 // over UDP: fits without fragmentation
 )
 
-// Server forwards machines' questions to Resolvers, in this order.
+// Server asks Resolvers in order.
 type Server struct {
 	Resolvers func() []netip.AddrPort // none: every question fails at once
 	Dial      func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
@@ -35,8 +35,7 @@ type Server struct {
 	host   *hostLink // nil: every machine may ask for everything
 }
 
-// Serve answers until the context ends, and closes both sockets. The kernel delivers packets only of connected
-// machines, each under its own address.
+// Serve gets packets only of connected machines, each under its own address.
 func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
 	s.shares.open()
 	if s.host != nil {
@@ -66,12 +65,12 @@ func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener
 	return err
 }
 
-// Police lets hostd, at the other end of the connection, set the policies. It must be called before Serve.
+// Police lets hostd set policies. It precedes Serve.
 func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) {
 	s.host = newHostLink(conn, policies)
 }
 
-// answer handles bytes of a hostile machine. The forwarded message is new, with our own id.
+// The machine may be hostile, so the forwarded message is new, with our own id.
 func (s *Server) answer(ctx context.Context, w dns.ResponseWriter, question *dns.Msg) {
 	network, machine := w.LocalAddr().Network(), addressOf(w.RemoteAddr())
 	if network == "tcp" {
@@ -138,8 +137,7 @@ func addressOf(address net.Addr) netip.Addr {
 	return port.Addr().Unmap()
 }
 
-// limitedListener closes a machine's connections above its share, so that one machine cannot use up the file
-// descriptors.
+// One machine must not use up the file descriptors.
 type limitedListener struct {
 	net.Listener
 	mu   sync.Mutex

@@ -19,7 +19,6 @@ const (
 	asksBurst     = 500
 )
 
-// shares limit each machine's pending questions and its rate. No machine can use up what another one needs.
 type shares struct {
 	asking fairshare.Shares[netip.Addr]
 	long   fairshare.Shares[netip.Addr] // answers over TCP, which take most of the process's memory
@@ -34,7 +33,7 @@ func (s *shares) open() {
 	s.paces = map[netip.Addr]*rate.Limiter{}
 }
 
-// enter reports whether the machine may ask. If so, the caller must call leave after the answer.
+// After true, the caller must call leave.
 func (s *shares) enter(machine netip.Addr, now time.Time) bool {
 	if !s.asking.Take(machine) {
 		return false

@@ -21,7 +21,7 @@ const (
 	resolvConf      = "/etc/resolv.conf"
 )
 
-// ask tries the resolvers in order. It returns nil if none answered in time, or all failed or refused.
+// nil: none answered in time, or all failed or refused.
 func (s *Server) ask(ctx context.Context, question *dns.Msg, network string) *dns.Msg {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -39,7 +39,6 @@ func (s *Server) ask(ctx context.Context, question *dns.Msg, network string) *dn
 	return nil
 }
 
-// copyQuestion copies only what matters to the answer, without client subnets or cookies.
 func copyQuestion(question *dns.Msg) *dns.Msg {
 	fresh := new(dns.Msg)
 	fresh.Id, fresh.RecursionDesired, fresh.CheckingDisabled = dns.Id(), question.RecursionDesired, question.CheckingDisabled
@@ -50,7 +49,7 @@ func copyQuestion(question *dns.Msg) *dns.Msg {
 	return fresh
 }
 
-// exchange uses a new socket for each question: a forger must also guess its port.
+// A forger must also guess a new socket's port.
 func (s *Server) exchange(ctx context.Context, question *dns.Msg, network string, resolver netip.AddrPort) (*dns.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolverTimeout)
 	defer cancel()
@@ -81,8 +80,8 @@ func ParseResolver(text string) (netip.AddrPort, error) {
 	return resolver, nil
 }
 
-// hostResolvers rereads the host's file after a change, which happens with every new network of a laptop. It keeps
-// the directory open, because the confined process cannot open absolute paths.
+// Each network of a laptop changes the file. The confined process cannot open absolute paths, so the directory stays
+// open.
 type hostResolvers struct {
 	dir     *os.File
 	mu      sync.Mutex

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The Go side of service/cell/host/secret-proxy.ts, with the same field names.
+// service/cell/host/secret-proxy.ts has the same field names.
 
 type question struct {
 	ID          uint64 `json:"id"`
@@ -41,7 +41,6 @@ type secret struct {
 	sum [sha256.Size]byte // of name, placeholder and value
 }
 
-// host is a destination of a secret. At most one position is set.
 type host struct {
 	Host      string  `json:"host"`
 	Ports     []int   `json:"ports"`
@@ -52,19 +51,17 @@ type host struct {
 }
 
 const (
-	// answerKept limits the age of an answer: after that, a rotated or revoked value is no longer used.
+	// A rotated or revoked value is used no longer than this.
 	answerKept      = 400 * time.Millisecond
 	answerForgotten = 5 * time.Second // unused values are dropped after this time
 	answerTimeout   = 3 * time.Second
 	answerBytesMax  = 8 << 20 // fifty values of 64 KiB
-	// answersTogether limits the cache of all machines. Above it the largest answers are dropped first, and their
-	// machines ask again.
+	// Of all machines. Above it the largest answers go first, and are asked for again.
 	answersTogether = 24 << 20
 )
 
 var errNoAnswer = errors.New("what goes into requests is not known at the moment")
 
-// answers asks the cell over one connection: the newest.
 type answers struct {
 	mu      sync.Mutex
 	conn    net.Conn
@@ -75,8 +72,7 @@ type answers struct {
 	bytes   int
 }
 
-// known is the last answer about a machine. Its hosts outlive the values: with them, connections that need no secret
-// can proceed while the cell does not answer.
+// Hosts outlive values: connections without secrets can proceed while the cell does not answer.
 type known struct {
 	asking sync.Mutex
 	answer *answer
@@ -103,7 +99,7 @@ func newAnswers() *answers {
 	return &answers{joined: make(chan struct{}), waiting: map[uint64]chan *answer{}, known: map[wire.SecretsOf]*known{}}
 }
 
-// accept takes connections only of that user or root.
+// Only that user or root may connect.
 func (a *answers) accept(listener net.Listener, uid uint32) error {
 	for {
 		conn, err := accepting.Next(listener)
@@ -207,7 +203,6 @@ func (a *answers) count(k *known) {
 	a.bytes, k.bytes = a.bytes+size-k.bytes, size
 }
 
-// bound drops values before hosts, and the largest entries first.
 func (a *answers) bound() {
 	for a.bytes > answersTogether {
 		var largest *known
@@ -235,7 +230,6 @@ func (a *answers) remember(of wire.SecretsOf) *known {
 	return k
 }
 
-// hostsOf returns the hosts of the last answer, however old; false if there was none.
 func (a *answers) hostsOf(of wire.SecretsOf) ([]host, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,7 +249,6 @@ func (a *answers) forget(of wire.SecretsOf) {
 	}
 }
 
-// letGo drops values that were unused for a while.
 func (a *answers) letGo() {
 	now := time.Now()
 	a.mu.Lock()

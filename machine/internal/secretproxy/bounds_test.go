@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/fairshare"
 )
 
-// Upper bounds of memory. TestOneMachineHoldsNoMoreThanItsShare measures some of them together.
+// TestOneMachineHoldsNoMoreThanItsShare measures some of these.
 const (
 	passedCost  = 44 << 10  // a connection that is passed on: two buffers, two stacks
 	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head being read, unread data
@@ -193,7 +193,7 @@ func TestOneMachineHoldsNoMoreThanItsShare(t *testing.T) {
 	asking.Wait()
 }
 
-// Bytes that neither end reads are held by the kernel and count as memory of the process.
+// The kernel holds unread bytes as memory of the process.
 func TestTheLargestSocketsOfTheMachineWithMostAreCut(t *testing.T) {
 	listener := must(net.Listen("tcp4", "127.0.0.1:0"))
 	defer listener.Close()
@@ -243,7 +243,6 @@ func TestAHeadOfTooManyFieldsIsNotRead(t *testing.T) {
 	}
 }
 
-// Each request to an HTTP/1.1 server that closes needs a new connection, even on one connection of the machine.
 func TestAMachineBeginsNoMoreConnectionsThanItsShare(t *testing.T) {
 	w := open(t, http.HandlerFunc(seen))
 	certificate := must(w.servers.certify(boundHost, time.Now()))

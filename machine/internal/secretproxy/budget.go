@@ -5,7 +5,6 @@ import (
 	"sync"
 )
 
-// load counts the scarce resources that connections hold.
 type load [measures]int
 
 const (
@@ -17,15 +16,14 @@ const (
 	measures
 )
 
-// Limits of one machine and of all together. TestBoundsTogetherFitTheProcess multiplies them by their costs.
+// TestBoundsTogetherFitTheProcess multiplies these by their costs.
 var (
 	loadEach     = load{connections: 256, bound: 128, requests: 256, headBytes: 4 << 20, onward: 192}
 	loadTogether = load{connections: 2048, bound: 384, requests: 768, headBytes: 24 << 20, onward: 384}
 )
 
-// budget enforces the limits. At a total limit, the machine with the most loses a connection in favour of a machine
-// with less: the connection that holds the most, and of equal ones the one idle longest. So each machine gets at
-// least an equal share.
+// At a total limit, the machine with the most loses its largest connection, or the longest idle of equals, to one with
+// less. So each machine gets at least an equal share.
 type budget struct {
 	together load
 
@@ -41,17 +39,14 @@ type holding struct {
 
 func newBudget() *budget { return &budget{together: loadTogether, machines: map[netip.Addr]*holding{}} }
 
-// filesKept are file descriptors for other purposes and for connections that are closing.
 const filesKept = 256
 
-// fit limits connections to the process's file descriptors: one for the machine's end of each, and one for the
-// server's.
+// Each connection takes a file descriptor for the machine's end and one for the server's.
 func (b *budget) fit(files int) {
 	left := max(files-filesKept-b.together[onward], 0)
 	b.together[connections] = min(b.together[connections], left/2)
 }
 
-// take reports whether a connection may hold more.
 func (b *budget) take(f *flow, more load) bool {
 	cut, ok := b.decide(f, more)
 	for _, one := range cut {
@@ -97,7 +92,6 @@ func (b *budget) decide(f *flow, more load) (cut []*flow, ok bool) {
 	return cut, true
 }
 
-// most returns a connection of the machine with the most, if that is more than `than`.
 func (b *budget) most(m, than int) (found *flow) {
 	var first *holding
 	for _, one := range b.machines {
@@ -116,7 +110,7 @@ func (b *budget) most(m, than int) (found *flow) {
 	return found
 }
 
-// give releases a part of a connection's load. A dropped connection has released all already.
+// A dropped connection has released all already.
 func (b *budget) give(f *flow, less load) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

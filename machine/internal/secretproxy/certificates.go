@@ -28,7 +28,6 @@ const (
 	certificatesMax   = 1024
 )
 
-// certificates caches certificates of hosts, issued by the workspaces' authorities.
 type certificates struct {
 	mu   sync.Mutex
 	made map[[2]string]*tls.Certificate // by authority and name
@@ -76,7 +75,7 @@ func (a authority) certify(name string, now time.Time) (*tls.Certificate, error)
 	return &tls.Certificate{Certificate: [][]byte{der, parent.Raw}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// commonName is limited by X.509. Clients ignore it if there are alternative names.
+// X.509 limits this; clients ignore it next to alternative names.
 func commonName(name string) string { return name[:min(len(name), 64)] }
 
 func (a authority) parse() (*x509.Certificate, any, error) {

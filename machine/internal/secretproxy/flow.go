@@ -55,7 +55,7 @@ func (f *flow) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
-// awaitTurn runs before the values are fetched, so that no value gets old while its request waits for a connection.
+// This precedes the fetch of values, so that none gets old in the queue.
 func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
 	wait := time.NewTimer(turnTimeout)
 	defer wait.Stop()
@@ -68,8 +68,7 @@ func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
 	return nil, false
 }
 
-// widen adds permits when the first server connection is made: HTTP/2 requests share it, and each HTTP/1.1 request
-// needs its own.
+// HTTP/2 requests share a server connection; each HTTP/1.1 request needs its own.
 func (f *flow) widen(turns int) {
 	f.widened.Do(func() {
 		for range turns - 1 {
@@ -99,7 +98,7 @@ func (f *flow) Close() error {
 	return err
 }
 
-// keep closes a connection together with the flow, and at once if the flow is closed. `release` runs on close.
+// `release` runs on close.
 func (f *flow) keep(conn net.Conn, release func()) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +129,6 @@ func (c *keptConn) Close() error {
 	return c.Conn.Close()
 }
 
-// pass relays raw bytes both ways until both sides have ended.
 func (f *flow) pass(onward net.Conn) {
 	done := make(chan struct{})
 	go func() {
@@ -156,7 +154,7 @@ type bufferPool struct{ pool sync.Pool }
 func (b *bufferPool) Get() []byte       { return b.pool.Get().(*[bufferBytes]byte)[:] }
 func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
-// These types hide io.ReaderFrom and io.WriterTo: the kernel's splice call is not allowed in this process.
+// io.ReaderFrom and io.WriterTo would splice, which this process may not.
 type onlyWriter struct{ io.Writer }
 type onlyReader struct{ io.Reader }
 
@@ -169,7 +167,7 @@ func closeWrite(conn net.Conn) {
 	}
 }
 
-// meantFor returns a connection's destination before the router redirected it.
+// The connection had this destination before the router's redirect.
 func meantFor(conn net.Conn) (to netip.AddrPort, err error) {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// RefusedHeader is set on every answer of the proxy itself. Its value is the reason.
+// RefusedHeader has the reason of the proxy's own answer.
 const RefusedHeader = "Berth-Secrets-Refused"
 
 const (
@@ -54,7 +54,6 @@ func refuse(w http.ResponseWriter, status int, reason string) {
 
 type putKey struct{}
 
-// putting is the state of one request for rewrite.
 type putting struct {
 	target    *url.URL
 	authority string
@@ -64,7 +63,6 @@ type putting struct {
 	stale     atomic.Bool
 }
 
-// handle puts secrets into one request and forwards it to the connection's destination.
 func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	f, ok := r.Context().Value(flowKey{}).(*flow)
 	if !ok {
@@ -105,7 +103,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
 		return
 	}
-	// One server may host many tenants: the value must only reach the one it is for.
+	// One server may host many tenants: only the right one may get the value.
 	authority, ok := authorityOf(r, f.name, port)
 	if !ok {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
@@ -135,8 +133,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	p.onward(f, put, r.ProtoMajor).ServeHTTP(w, r.WithContext(ctx))
 }
 
-// lookAgain runs before any byte of a request is written. The request may have waited for a connection: a value that
-// is no longer valid is not sent.
+// No byte is written yet: the value may have become invalid while the request waited.
 func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.Conn) {
 	if time.Since(put.decided) < answerKept {
 		return
@@ -149,7 +146,6 @@ func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.C
 	conn.Close()
 }
 
-// sumOf is a digest of values and their positions.
 func sumOf(secrets []placed) [sha256.Size]byte {
 	all := sha256.New()
 	for _, one := range secrets {
@@ -165,8 +161,7 @@ func refuseLoad(w http.ResponseWriter) {
 	refuse(w, http.StatusTooManyRequests, refusedLoad)
 }
 
-// onward returns the proxy of one connection to its server. A WebSocket starts in HTTP/1.1, so an HTTP/1.1 connection
-// stays HTTP/1.1.
+// A WebSocket starts in HTTP/1.1, so an HTTP/1.1 connection stays so.
 func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReverseProxy {
 	f.mu.Lock()
 	if f.transport == nil {
@@ -230,7 +225,6 @@ func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, e
 	return secured, nil
 }
 
-// rewrite keeps the machine's request except for secrets, hop-by-hop headers and headers that name a host.
 func rewrite(r *httputil.ProxyRequest) {
 	put, _ := r.In.Context().Value(putKey{}).(*putting)
 	r.Out.URL, r.Out.Host = put.target, put.authority

@@ -10,8 +10,8 @@ var errTooManyFields = errors.New("a head of too many fields")
 
 type headKey struct{}
 
-// headConn is an HTTP/1.1 connection. It limits the lines of a head while it is read: net/http limits only bytes, and
-// an empty field of four bytes costs thirty times as much. HTTP/2 already counts 32 more bytes for each field.
+// net/http limits only a head's bytes, but an empty field of four bytes costs thirty times as much. HTTP/2 counts 32
+// more bytes a field.
 type headConn struct {
 	*tls.Conn
 	handled  atomic.Bool  // the head was read, and a body follows
@@ -20,7 +20,6 @@ type headConn struct {
 	head head
 }
 
-// head counts the current head, after `answered` answers.
 type head struct {
 	answered int64
 	lines    int
@@ -56,7 +55,6 @@ func (h *head) see(text []byte) {
 	}
 }
 
-// handling runs when a head has been read. The caller runs `end` when the answer is written.
 func (c *headConn) handling() (end func()) {
 	c.handled.Store(true)
 	return func() {

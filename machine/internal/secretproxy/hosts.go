@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// covers: a star matches exactly one label.
+// A star matches exactly one label.
 func (h host) covers(name string, port int) bool {
 	if !slices.Contains(h.Ports, port) {
 		return false

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// fieldBytes is the memory of a field, in addition to its text.
 const fieldBytes = 128
 
 func sizeOf(header http.Header, query string) int {
@@ -20,7 +19,7 @@ func sizeOf(header http.Header, query string) int {
 	return size
 }
 
-// sizeWith returns an upper bound of the head that putIn makes. It runs before any memory is allocated.
+// An upper bound, before any memory is allocated.
 func sizeWith(header http.Header, query string, secrets []placed) int {
 	size := sizeOf(header, query) + grows(query, secrets, escapedLen)
 	for _, values := range header {
@@ -67,8 +66,7 @@ func sizeAt(one placed) int {
 	return 0
 }
 
-// putIn replaces placeholders by values in headers and the query, and sets the value at the host's position. The path
-// and the body stay unchanged. It scans only the machine's text and never an inserted value.
+// Path and body stay unchanged. An inserted value is never scanned.
 func putIn(header http.Header, query string, secrets []placed) string {
 	for _, values := range header {
 		for i, text := range values {
@@ -107,7 +105,7 @@ func inText(text string, secrets []placed, spelled func(string) string) string {
 
 func asItIs(value string) string { return value }
 
-// inHeader also looks into the pair of a Basic authorization.
+// A Basic authorization's pair may hold a placeholder.
 func inHeader(text string, secrets []placed) string {
 	if pair, ok := pairOf(text); ok {
 		if put := inText(pair, secrets, asItIs); put != pair {
@@ -127,7 +125,6 @@ func pairOf(text string) (string, bool) {
 	return string(pair), err == nil
 }
 
-// withParameter keeps every other parameter as written.
 func withParameter(query, name, value string) string {
 	kept := []string{}
 	for part := range strings.SplitSeq(query, "&") {
@@ -139,7 +136,7 @@ func withParameter(query, name, value string) string {
 	return strings.Join(append(kept, url.QueryEscape(name)+"="+url.QueryEscape(value)), "&")
 }
 
-// isHeaderValue reports that a value cannot end its header or start another.
+// A value must not end its header or start another.
 func isHeaderValue(value string) bool {
 	return value != "" && strings.TrimSpace(value) == value && strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The value of one secret contains the placeholder of the other many times.
 func TestAValueIsNotLookedInto(t *testing.T) {
 	w := open(t, http.HandlerFunc(seen))
 	const first, second = "berth-secret-1111111111", "berth-secret-2222222222"
@@ -69,7 +68,7 @@ func TestARequestThatWouldBeTooLargeWithItsValuesIsRefusedBeforeItIsMade(t *test
 	}
 }
 
-// The value is taken when the request arrives, but a server may be slow to accept the connection.
+// A server may be slow to accept after the value is taken.
 func TestAValueThatChangesBeforeItsConnectionIsMadeIsNotSent(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(seen))

@@ -14,9 +14,8 @@ const LineBytesMax = 1 << 20
 
 const linkTimeout = 5 * time.Second
 
-// FromHost sets whose secrets go into the requests of each machine; null: none, or the machine is gone. The proxy
-// closes open connections of these machines, which an older policy may have allowed. It acknowledges the message by
-// its ID.
+// FromHost says whose secrets each machine gets; null: none. Open connections end, because an older policy may have
+// allowed them.
 type FromHost struct {
 	ID       uint64                         `json:"id"`
 	Machines map[netip.Addr]*wire.SecretsOf `json:"machines"`
@@ -26,7 +25,7 @@ type ToHost struct {
 	Ack uint64 `json:"ack"`
 }
 
-// listenToHost returns when hostd ends. The last settings stay in force.
+// Without hostd, the last settings stay in force.
 func (p *Proxy) listenToHost(conn net.Conn) {
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(make([]byte, 64<<10), LineBytesMax)

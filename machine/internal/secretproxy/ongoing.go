@@ -10,16 +10,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// ongoingEvery is the time between two checks of open requests: WebSockets, streams, long downloads and uploads.
+// Long requests are WebSockets, streams, downloads and uploads.
 const ongoingEvery = 5 * time.Second
 
-// ongoing holds the open requests that carry a value.
 type ongoing struct {
 	mu       sync.Mutex
 	requests map[*lasting]struct{}
 }
 
-// lasting is an open request. The proxy ends it when a binding that it uses ends. A rotation ends no binding.
+// A request ends with its binding, but not with a rotation.
 type lasting struct {
 	of   wire.SecretsOf
 	name string
@@ -49,8 +48,7 @@ func (o *ongoing) byMachine() map[wire.SecretsOf][]*lasting {
 	return found
 }
 
-// endUnbound ends the requests whose binding has ended. If the cell does not answer, it ends none: a restart of the
-// cell must end no stream.
+// A restart of the cell must end no stream.
 func (p *Proxy) endUnbound(ctx context.Context) {
 	var asked sync.WaitGroup
 	for of, requests := range p.ongoing.byMachine() {
@@ -70,7 +68,7 @@ func (p *Proxy) endUnbound(ctx context.Context) {
 	asked.Wait()
 }
 
-// identities distinguish secrets, also a secret from a later one of the same name. A rotation keeps them.
+// A later secret of the same name differs; a rotated one does not.
 func identities(secrets []placed) (list []string) {
 	for _, one := range secrets {
 		list = append(list, one.secret.Name+"\x00"+one.secret.Placeholder)
@@ -78,7 +76,6 @@ func identities(secrets []placed) (list []string) {
 	return list
 }
 
-// usedIn returns the secrets whose values putIn writes into this head.
 func usedIn(header http.Header, query string, secrets []placed) (used []placed) {
 	plain := sizeOf(header, query)
 	for _, one := range secrets {
@@ -89,7 +86,6 @@ func usedIn(header http.Header, query string, secrets []placed) (used []placed) 
 	return used
 }
 
-// begins registers a request that carries a value until it ends.
 func (p *Proxy) begins(r *http.Request, f *flow, secrets []placed) (ctx context.Context, over func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	used := usedIn(r.Header, r.URL.RawQuery, secrets)

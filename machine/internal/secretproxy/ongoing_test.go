@@ -12,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// lastingAnswers never end: a WebSocket echoes, a download sends a line every few milliseconds.
 func lastingAnswers() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Header.Get("Upgrade") == "" && r.Context().Err() == nil {
@@ -48,7 +47,7 @@ func TestWhatLastsEndsWithItsBindingAndNotWithARotation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := open(t, lastingAnswers())
-			// A second secret of the same host and port keeps the machine's policy unchanged.
+			// A second secret of the same host and port keeps the policy unchanged.
 			other := secret{Name: "OTHER", Placeholder: "berth-secret-other", Value: "other", Hosts: w.secrets[0].Hosts}
 			w.set(func() { w.secrets = append(w.secrets, other) })
 			ending := lasts(w, protocol, "Bearer "+placeholder)

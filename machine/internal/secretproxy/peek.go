@@ -23,7 +23,7 @@ type hello struct {
 
 var errSeen = errors.New("the hello was seen")
 
-// peek reads the TLS hello, or one byte if the connection is not TLS.
+// Without TLS, one byte is read.
 func peek(conn net.Conn) (hello, error) {
 	var h hello
 	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
@@ -53,7 +53,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &failed) && failed.Timeout()
 }
 
-// deafConn cannot write: the client must not be answered yet.
+// The client must not be answered yet.
 type deafConn struct {
 	net.Conn
 	reads io.Reader

@@ -1,6 +1,5 @@
-// Package secretproxy puts secrets into machines' requests. It runs in its own unprivileged process: it parses input
-// of hostile guests and servers, and no guest may ever get what is in its memory. hostd makes its sockets, starts it
-// inside the machines' router, and restarts it. No secret goes into a connection that the process does not see.
+// Package secretproxy puts secrets into requests, in an unprivileged process: it parses input of hostile guests and
+// servers, and no guest may get its memory. No secret goes into a connection that the process does not see.
 package secretproxy
 
 import (
@@ -22,23 +21,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Command is the argument that makes hostd's program this process.
+// Command makes hostd's program this process.
 const Command = "put-in-secrets"
 
-// Setup is the one line that the process reads first.
+// Setup is the first line on stdin.
 type Setup struct {
 	Blocked []netip.Prefix `json:"blocked"` // networks that no machine reaches
-	// AnswersUID is the user that may answer questions about secrets: the cell's.
+	// The cell's user.
 	AnswersUID uint32 `json:"answers_uid"`
-	// ExtraRoots are authorities (PEM) that are trusted for servers in addition to the host's.
+	// PEM, in addition to the host's.
 	ExtraRoots string `json:"extra_roots,omitempty"`
-	// TrackedMax limits the connections that the process opens for all machines, including those that ended recently.
-	TrackedMax int `json:"tracked_max,omitempty"`
-	// Machines are those whose connections are redirected here.
-	Machines map[netip.Addr]wire.SecretsOf `json:"machines"`
+	// Server connections of all machines, including recently ended ones.
+	TrackedMax int                           `json:"tracked_max,omitempty"`
+	Machines   map[netip.Addr]wire.SecretsOf `json:"machines"`
 }
 
-// Inherited files in addition to stdin, stdout and stderr. The process writes Ready to readyFD before it serves.
 const (
 	requestsFD = 3 + iota // listener for machines' connections
 	answersFD             // listener for the cell
@@ -46,16 +43,16 @@ const (
 	linkFD // to hostd, both ways
 )
 
-// Ready is the only message on readyFD.
+// Ready is the only message on readyFD, before serving.
 const Ready = "ready"
 
 const (
-	// MemoryBytesMax is the memory limit of the process. Go's soft limit is three quarters of it.
+	// MemoryBytesMax is the process's; Go's soft limit is three quarters.
 	MemoryBytesMax = 512 << 20
 	openFilesMax   = 1 << 16
 )
 
-// Run serves until the process is told to end. Its parent has dropped all its privileges.
+// Run needs a parent that has dropped all its privileges.
 func Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

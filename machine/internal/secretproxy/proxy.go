@@ -39,8 +39,7 @@ const (
 	trackedTogether  = 8192 // default if hostd sends no value
 )
 
-// Proxy receives connections of machines to ports of their secrets' hosts. If a connection names such a host, it
-// terminates TLS with the workspace's authority and puts values into the requests. It passes all others on unchanged.
+// Proxy ends TLS for secrets' hosts with the workspace's authority. Other connections pass unchanged.
 type Proxy struct {
 	roots   *x509.CertPool
 	blocked []netip.Prefix
@@ -64,7 +63,7 @@ type Proxy struct {
 	machines map[netip.Addr]wire.SecretsOf
 }
 
-// New makes a proxy that trusts servers by these roots, and answers of that user.
+// New trusts servers by these roots, and that user's answers.
 func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machines map[netip.Addr]wire.SecretsOf) *Proxy {
 	p := &Proxy{roots: roots, blocked: blocked, uid: answersUID, answers: newAnswers(), certificates: certificates{made: map[[2]string]*tls.Certificate{}},
 		budget: newBudget(), tracked: &fairshare.Shares[netip.Addr]{Each: trackedEach, Least: trackedLeast, Together: trackedTogether},
@@ -85,7 +84,7 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 	return p
 }
 
-// flowControl limits what one machine can make this shared process hold.
+// A machine must not fill this shared process.
 func flowControl() *http.HTTP2Config {
 	return &http.HTTP2Config{MaxConcurrentStreams: streamsEach, MaxReceiveBufferPerConnection: receivedEach, MaxReceiveBufferPerStream: receivedEach}
 }
@@ -109,7 +108,6 @@ func (p *Proxy) serve(ctx context.Context, requests, answers net.Listener, link 
 	}
 }
 
-// every runs the work after each interval until the context ends. A late run replaces missed ones.
 func every(ctx context.Context, interval time.Duration, work func()) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -123,7 +121,6 @@ func every(ctx context.Context, interval time.Duration, work func()) {
 	}
 }
 
-// chosen is a listener for connections that were already inspected.
 type chosen struct {
 	conns   <-chan net.Conn
 	address net.Addr
@@ -148,7 +145,7 @@ func (p *Proxy) accept(ctx context.Context, requests net.Listener) error {
 	}
 }
 
-// enter identifies the machine by its address, which the router reserves for it.
+// The router reserves the address for its machine.
 func (p *Proxy) enter(conn net.Conn) (*flow, error) {
 	from, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -190,7 +187,7 @@ func (p *Proxy) begin(ctx context.Context, f *flow) {
 	said, err := p.answers.of(ctx, f.of)
 	switch {
 	case err != nil:
-		// A host that never got a secret may proceed. For any other host it is unknown whether it needs one.
+		// Other hosts may need a secret that is unknown now.
 		if hosts, known := p.answers.hostsOf(f.of); known && !anyCovers(hosts, name, port) {
 			p.passOn(ctx, f)
 			return
@@ -258,7 +255,7 @@ func (p *Proxy) end(ctx context.Context, f *flow, name string, a authority) {
 	}
 }
 
-// abort resets a connection, so that its program learns at once.
+// After a reset, the program learns at once.
 func abort(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // it is closed in any case

@@ -11,21 +11,18 @@ import (
 )
 
 const (
-	// socketsTogether limits the kernel's memory for all connections. It counts as memory of the process but grows
-	// without it, so it is polled.
+	// The kernel's memory for connections counts as the process's, but grows without it.
 	socketsTogether = 96 << 20
 	socketsEvery    = 100 * time.Millisecond
 )
 
-// cutSockets cuts connections when the kernel holds too many unread bytes: the largest of the machine with the most.
 func (p *Proxy) cutSockets() {
 	for _, f := range largest(p.budget.flows(), socketsTogether, (*flow).socketBytes) {
 		abortFlow(f)
 	}
 }
 
-// largest returns the flows to cut, so that the rest is within a limit: repeatedly the largest of the machine with
-// the most.
+// The machine with the most loses its largest.
 func largest(flows []*flow, most int, size func(*flow) int) (found []*flow) {
 	sizes, machines, all := map[*flow]int{}, map[netip.Addr]int{}, 0
 	for _, f := range flows {
@@ -60,7 +57,6 @@ func (f *flow) socketBytes() int {
 	return size
 }
 
-// heldBytes is the kernel's memory for a connection, both ways.
 func heldBytes(conn net.Conn) int {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

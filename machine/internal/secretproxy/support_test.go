@@ -40,7 +40,6 @@ var (
 	workspace      = wire.SecretsOf{WorkspaceID: "0192f3a0-0000-7000-8000-000000000001", Epoch: 3}
 )
 
-// world is a proxy between a machine and a server, both on loopback.
 type world struct {
 	t         *testing.T
 	proxy     *Proxy
@@ -79,7 +78,6 @@ func poolOf(authorities ...authority) *x509.CertPool {
 	return pool
 }
 
-// open starts a proxy with one secret, bound as a bearer token of the server's host and port.
 func open(t *testing.T, handler http.Handler) *world {
 	t.Helper()
 	w := &world{t: t, workspace: newAuthority(t, "workspace"), servers: newAuthority(t, "servers")}
@@ -104,7 +102,6 @@ func open(t *testing.T, handler http.Handler) *world {
 	return w
 }
 
-// serve runs a TLS server with HTTP/2 on loopback.
 func (w *world) serve(name string, handler http.Handler) netip.AddrPort {
 	certificate := must(w.servers.certify(name, time.Now()))
 	server := httptest.NewUnstartedServer(handler)
@@ -141,8 +138,6 @@ func (w *world) bind(hosts ...host) { w.set(func() { w.secrets[0].Hosts = hosts 
 
 func (w *world) at() host { return host{Host: boundHost, Ports: []int{int(w.to.Port())}} }
 
-// client is a program of the machine: it trusts the workspace's authority and the servers', and connects through the
-// proxy.
 func (w *world) client(protocol int) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(protocol == 1)
@@ -186,7 +181,6 @@ func refusalOf(t *testing.T, response *http.Response, err error) (int, string) {
 	return response.StatusCode, response.Header.Get(RefusedHeader)
 }
 
-// eventually retries, because answers are cached for a moment.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testns.Patience(20 * time.Second)); !so(); time.Sleep(20 * time.Millisecond) {

@@ -10,14 +10,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/egress"
 )
 
-// isForHost accepts only a path as target. Servers prefer the target's host to the Host field (RFC 9112, 3.2.2), so
-// another form could send a value to another tenant of the same server. Only clients of a forward proxy send those.
+// Servers prefer the target's host to the Host field (RFC 9112, 3.2.2), so another form could reach another tenant of
+// the server. Only clients of a forward proxy send those.
 func isForHost(r *http.Request) bool {
 	return strings.HasPrefix(r.RequestURI, "/") || r.RequestURI == "*" && r.Method == http.MethodOptions
 }
 
-// authorityOf returns the request's host in the certificate's spelling; false if any part of the request names
-// another one.
+// false: a part of the request names another host.
 func authorityOf(r *http.Request, name string, port int) (string, bool) {
 	authority, ok := sameHost(r.Host, name, port)
 	for _, also := range r.Header["Host"] { // HTTP/2 may have it in addition to :authority
@@ -42,14 +41,12 @@ func sameHost(asked, name string, port int) (string, bool) {
 	return net.JoinHostPort(name, withPort), withPort == strconv.Itoa(port)
 }
 
-// targetAt keeps the path and the query that the machine wrote, and nothing else of its target.
 func targetAt(r *http.Request, name string, port int) *url.URL {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(name, strconv.Itoa(port)), Path: r.URL.Path, RawPath: r.URL.RawPath,
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 }
 
-// dropHosts removes headers that front ends may route by instead of the Host field. A workspace is a client: nothing
-// was forwarded to it.
+// Front ends may route by these. A workspace is a client: nothing was forwarded to it.
 func dropHosts(header http.Header) {
 	for name := range header {
 		// Some servers read an underscore as a hyphen.

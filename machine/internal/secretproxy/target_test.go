@@ -13,7 +13,6 @@ import (
 	"testing"
 )
 
-// reads describes a request as the server reads it: target, host, authorization, and the machine's other fields.
 func reads(r *http.Request) string {
 	fields := []string{}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
@@ -29,8 +28,7 @@ const (
 	noHost  = "GET / at api.example.com as \"%s\" with []" // a request that arrives without its other fields
 )
 
-// None of these requests may carry the value to a server that reads another host in it. "" is a refusal: nothing
-// arrives.
+// A server must read no other host in a request with the value. "" is a refusal.
 func TestAValueGoesInNoRequestThatNamesAnotherHost(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- reads(r) }))
@@ -95,7 +93,6 @@ func TestAValueGoesInNoRequestThatNamesAnotherHost(t *testing.T) {
 	}
 }
 
-// The same over HTTP/2, where target and host are separate fields.
 func TestAValueGoesInNoRequestOfHTTP2ThatNamesAnotherHost(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- reads(r) }))
@@ -134,7 +131,6 @@ func sent(arrived <-chan string) string {
 	}
 }
 
-// askHTTP2 sends one request with exactly these fields, and returns when its stream or connection has an answer.
 func askHTTP2(t *testing.T, w *world, fields ...string) {
 	t.Helper()
 	const headers, reset, goAway, endStream, endHeaders = 1, 3, 7, 1, 4

@@ -2,8 +2,7 @@ package secretscan
 
 import "regexp"
 
-// rule finds one kind of secret. It checks a line that contains one of the words; entropyMin applies to the
-// expression's first group.
+// A line must contain one of the words; entropyMin applies to the first group.
 type rule struct {
 	name       string
 	words      []string // in lower case
@@ -12,7 +11,6 @@ type rule struct {
 	generic    bool    // matches no specific provider: skipped in files full of such words
 }
 
-// rules have the shapes that providers document for their tokens.
 var rules = []rule{
 	{name: "private_key", words: []string{"private key-----"}, expression: regexp.MustCompile(`-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----`)},
 	{name: "aws_access_key", words: []string{"akia", "asia", "abia", "acca"}, expression: regexp.MustCompile(`\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})\b`), entropyMin: 2.5},

@@ -1,4 +1,4 @@
-// Package secretscan finds likely secrets in files that will be shared. It reports where, and never the value.
+// Package secretscan finds likely secrets, and never reports the value.
 package secretscan
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Finding is the first line of a file that a rule matches.
+// Finding is a rule's first line.
 type Finding struct {
 	Rule string
 	Line int
@@ -17,19 +17,17 @@ type Finding struct {
 
 const (
 	BytesMax = 4 << 20
-	// A longer line is scanned in overlapping windows of half-window steps, so that one window contains each match
-	// completely.
-	window = 1 << 10
-	step   = window / 2
-	binary = 8 << 10 // a NUL within this many bytes marks a binary file
-	// matchesMax limits the matches of one rule in a window.
+	// One of two overlapping windows contains each match completely.
+	window     = 1 << 10
+	step       = window / 2
+	binary     = 8 << 10 // a NUL within this many bytes marks a binary file
 	matchesMax = 20
-	// pieceBytes are read between two calls of stop.
+	// Between two calls of stop.
 	pieceBytes = 16 << 10
 )
 
-// Scan scans the text of one file, but no binary file. Its time is linear: each byte is read once for all words, and
-// a rule reads each window at most once. If stop returns true, it ends and returns the line; otherwise 0.
+// Scan skips binary files. Its time is linear: each byte is read once for all words, and a rule reads each window at
+// most once. stopped: the line where stop ended it, or 0.
 func Scan(name string, text []byte, stop func() bool) (found []Finding, stopped int) {
 	s := newScan(name, stop)
 	s.read(text[:min(len(text), BytesMax)])
@@ -84,7 +82,6 @@ func sets() (every, generic ruleSet) {
 	return every, generic
 }
 
-// readLine finds the words of each half window, and applies the rules once both halves of a window were read.
 func (s *scan) readLine(line []byte) {
 	var before ruleSet // rules whose words ended in the previous half
 	state := uint16(0)
@@ -96,7 +93,7 @@ func (s *scan) readLine(line []byte) {
 			here |= words.rules[state]
 		}
 		end := start + len(half)
-		// The first window needs both halves, or is the whole of a short line.
+		// The first window needs both halves, or is a short line.
 		if start > 0 || end == len(line) {
 			s.look(line, max(0, start-step), end, before|here)
 		}
@@ -137,7 +134,7 @@ var sameName = func() (same [64]ruleSet) {
 	return same
 }()
 
-// holds ignores a match that a window's edge may have cut: another window has it whole.
+// Another window has a match whole that this edge may have cut.
 func (r rule) holds(line []byte, start, end int) bool {
 	for _, match := range r.expression.FindAllSubmatchIndex(line[start:end], matchesMax) {
 		if match[0] == 0 && start > 0 || match[1] == end-start && end < len(line) {
@@ -154,7 +151,7 @@ func (r rule) holds(line []byte, start, end int) bool {
 	return false
 }
 
-// entropy is in bits a character.
+// In bits a character.
 func entropy(value []byte) float64 {
 	var counts [256]int
 	for _, char := range value {
@@ -170,7 +167,7 @@ func entropy(value []byte) float64 {
 	return bits
 }
 
-// isMixed distinguishes random values, with letters, digits and few separators, from words and paths.
+// Words and paths have few digits or many separators.
 func isMixed(value []byte) bool {
 	digits, letters, separators := 0, 0, 0
 	for _, char := range value {
@@ -199,7 +196,7 @@ func isPlaceholder(value []byte) bool {
 	return false
 }
 
-// isNoisy detects third-party files, full of words and digests: only provider-specific rules apply to them.
+// Third-party files are full of words and digests.
 func isNoisy(name string) bool {
 	for _, part := range []string{"/node_modules/", "/site-packages/", "/dist-packages/", "/vendor/", "/.git/", "/usr/", "/var/lib/", "/opt/", "/.cargo/", "/.rustup/", "/go/pkg/",
 		"/locale/", "/testdata/", "/.npm/", "/lib/", "/boot/"} {

@@ -2,7 +2,7 @@ package secretscan
 
 type ruleSet uint64
 
-// machine is an Aho-Corasick automaton that finds the words of all rules in one pass, ignoring case.
+// machine is an Aho-Corasick automaton.
 type machine struct {
 	next  [][256]uint16 // state and byte to state
 	rules []ruleSet     // rules whose words end in a state
@@ -35,7 +35,6 @@ func (m *machine) add(word string, rule ruleSet) {
 	m.rules[state] |= rule
 }
 
-// link adds the transitions of each state's longest suffix that begins a word.
 func (m *machine) link() {
 	ends := make([]uint16, len(m.next))
 	queue := []uint16{0}

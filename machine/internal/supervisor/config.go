@@ -1,6 +1,5 @@
-// Package supervisor keeps the processes of one installation running. It starts them in order, restarts those that
-// die, adopts those of an earlier supervisor, and ends them in reverse order. Machines are not its children and
-// outlive it.
+// Package supervisor starts, restarts and adopts the processes of one installation, and ends them in reverse order.
+// Machines are not its children and outlive it.
 package supervisor
 
 import (
@@ -16,54 +15,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is the output of the preparing command.
+// Config comes from the preparing command.
 type Config struct {
 	Instance string  `json:"instance"`
 	RunDir   string  `json:"run_dir"`
 	LogDir   string  `json:"log_dir"`
 	Mounts   []Mount `json:"mounts"`
 	Children []Child `json:"children"`
-	// Announcement is a text file for people, printed and removed when everything is ready.
+	// A text file, printed and removed when everything is ready.
 	Announcement string `json:"announcement"`
 	ShowLogs     bool   `json:"show_logs,omitempty"`
 }
 
-// Mount is a read-only bind mount, so that unprivileged children reach a clone below a home that they may not enter.
+// Mount gives unprivileged children a read-only clone, which may lie below a home that they may not enter.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 }
 
-// Child is one process. Children of a stage start together; a stage begins when the previous one is ready.
+// Child starts with its stage, when the previous stage is ready.
 type Child struct {
 	Name  string `json:"name"`
 	Stage int    `json:"stage"`
-	// Once: the child runs to its end before the next stage and is not restarted.
+	// The child ends before the next stage.
 	Once bool     `json:"once,omitempty"`
 	Argv []string `json:"argv"`
 	Dir  string   `json:"dir"`
 	Env  []string `json:"env"`
-	// FirstEnv is added only at the first start: a failpoint that kills its process must not hit the next one.
-	FirstEnv []string `json:"first_env,omitempty"`
-	UID      uint32   `json:"uid"`
-	GID      uint32   `json:"gid"`
-	Ready    Ready    `json:"ready"`
-	// StopSignal asks the child to end; after StopSeconds it is killed.
-	StopSignal   string `json:"stop_signal"`
-	StopSeconds  int    `json:"stop_seconds"`
-	StartSeconds int    `json:"start_seconds"`
-	// Version changes with the child's input files: a running child of another version is replaced, not adopted.
+	// A failpoint that kills its process must not hit the next one.
+	FirstEnv     []string `json:"first_env,omitempty"`
+	UID          uint32   `json:"uid"`
+	GID          uint32   `json:"gid"`
+	Ready        Ready    `json:"ready"`
+	StopSignal   string   `json:"stop_signal"`
+	StopSeconds  int      `json:"stop_seconds"`
+	StartSeconds int      `json:"start_seconds"`
+	// Version is of the input files. A running child of another version is replaced.
 	Version string `json:"version"`
 }
 
-// Ready is the readiness check: the child accepts connections at Unix, or answers 200 at Path there or at TCP.
+// Ready: connections at Unix, or 200 at Path there or at TCP.
 type Ready struct {
 	Unix string `json:"unix,omitempty"`
 	TCP  string `json:"tcp,omitempty"`
 	Path string `json:"path,omitempty"`
 }
 
-// ReadConfig parses and checks the configuration. An unknown field is an error.
+// ReadConfig refuses unknown fields.
 func ReadConfig(text []byte) (Config, error) {
 	var config Config
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -95,7 +93,7 @@ func (c Config) check() error {
 
 func (c Child) stopSignal() syscall.Signal { return unix.SignalNum(c.StopSignal) }
 
-// fingerprint identifies a child's configuration. A running child with the same one is adopted.
+// A running child with the same one is adopted.
 func (c Child) fingerprint() string {
 	c.FirstEnv = nil
 	text, err := json.Marshal(c)

@@ -13,8 +13,7 @@ const (
 	exitStatusMax = 2 * time.Second
 )
 
-// exits records how children ended, for messages and for children that run once. The reaper also collects foreign
-// orphans, whose entries are never read: the oldest are dropped above a limit.
+// The reaper also collects foreign orphans, whose entries are never read.
 var exits = exitTable{statuses: map[int]unix.WaitStatus{}, changed: make(chan struct{})}
 
 type exitTable struct {
@@ -37,8 +36,7 @@ func (t *exitTable) note(pid int, status unix.WaitStatus) {
 	t.changed = make(chan struct{})
 }
 
-// take returns how a child ended. It waits for the reaper, which may lag behind the pidfd. The exit status of an
-// earlier supervisor's child is unknown.
+// The reaper may lag behind the pidfd. Statuses of an earlier supervisor's children are unknown.
 func (t *exitTable) take(pid int) (unix.WaitStatus, bool) {
 	deadline := time.After(exitStatusMax)
 	for {

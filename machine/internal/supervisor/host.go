@@ -12,8 +12,7 @@ import (
 
 var ErrRunning = errors.New("Berth is already running on this data directory")
 
-// Lock makes this the only supervisor of a data directory until the process ends, even if it is killed. The lock is
-// not inherited.
+// Lock lasts until the process ends, even if it is killed. Children do not inherit it.
 func Lock(dataDir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dataDir, "supervisor.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -34,16 +33,15 @@ func Lock(dataDir string) (*os.File, error) {
 	return file, err
 }
 
-// BecomeReaper makes orphans of this process tree its own children, as in a container's first process.
+// BecomeReaper adopts this tree's orphans.
 func BecomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// serviceScore is the oom_score_adj of all processes but machines, for which hostd sets another. If memory runs out,
-// other processes end first.
+// If memory runs out, other processes end first; hostd sets another score for machines.
 const serviceScore = "-900"
 
-// Protect makes the out-of-memory killer choose this process and its children last. Some containers do not allow it.
+// Protect fails in some containers.
 func Protect() error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(serviceScore), 0); err != nil {
 		return fmt.Errorf("where the computer has no memory left, the service may be ended first: %w", err)
@@ -51,7 +49,6 @@ func Protect() error {
 	return nil
 }
 
-// reap collects all ended children. Relevant deaths are detected through pidfds.
 func reap() {
 	for {
 		var status unix.WaitStatus
@@ -66,7 +63,7 @@ func reap() {
 	}
 }
 
-// mount bind-mounts the source read-only. It keeps an existing correct mount, which running children may use.
+// Running children may use a correct mount, so it stays.
 func (m Mount) mount() error {
 	same, err := isSameDirectory(m.Source, m.Target)
 	if err != nil || same {

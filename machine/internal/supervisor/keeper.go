@@ -19,7 +19,6 @@ const (
 	replacedBySelf = "another version of it was running"
 )
 
-// keeper runs one child until its context ends.
 type keeper struct {
 	config Config
 	child  Child
@@ -36,7 +35,6 @@ func newKeeper(config Config, child Child, report func(string)) *keeper {
 	return &keeper{config: config, child: child, report: report, ready: make(chan error, 1), gone: make(chan struct{})}
 }
 
-// run returns when the context and the child have ended.
 func (k *keeper) run(ctx context.Context) {
 	defer close(k.gone)
 	k.started = time.Now()
@@ -59,8 +57,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// pauseAfter returns the backoff before the next start. A child that served for the longest pause resets it. So it
-// restarts no more often than a child that never serves.
+// Only serving for the longest pause resets the backoff, so such a child restarts no more often than one that never
+// serves.
 func pauseAfter(pause, served time.Duration) time.Duration {
 	if pause == 0 || served >= backoffMax {
 		return backoffMin
@@ -86,7 +84,6 @@ func (k *keeper) next() (*process, error) {
 	return start(k.config, k.child, env)
 }
 
-// watch returns how the child ended, by itself or because of the context. served is how long it was ready.
 func (k *keeper) watch(ctx context.Context, current *process) (served time.Duration, err error) {
 	defer current.close()
 	dead := make(chan struct{})
@@ -139,7 +136,7 @@ func (k *keeper) announceReady() {
 	k.ready <- nil
 }
 
-// gaveUp ends a failing first start: a person waits for it, and the log has the reason.
+// A person waits for the first start, and the log has the reason.
 func (k *keeper) gaveUp(err error) bool {
 	late := time.Since(k.started) > time.Duration(k.child.StartSeconds)*time.Second
 	early := k.deaths < failedStarts || time.Since(k.started) < failingFor

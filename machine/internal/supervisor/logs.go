@@ -22,8 +22,8 @@ func openLog(dir string, child Child) (*os.File, error) {
 	return os.OpenFile(logPath(dir, child.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// boundLogs keeps each log and its predecessor below about 16 MiB. The children hold the files open, so a full log is
-// copied and truncated instead of renamed. Lines written in between are lost, which is better than a full disk.
+// A log and its predecessor stay below 16 MiB. Children hold it open, so a full log is copied and truncated. Lines in
+// between are lost, which is better than a full disk.
 func boundLogs(ctx context.Context, config Config, report func(string)) {
 	ticker := time.NewTicker(logCheckEvery)
 	defer ticker.Stop()
@@ -49,7 +49,7 @@ func boundLog(path string, bytesMax int64) error {
 	if err != nil {
 		return err
 	}
-	// Truncates the log even if the copy fails for lack of space.
+	// Even if the copy fails for lack of space.
 	copied := copyTail(path, path+".1", bytesMax)
 	return errors.Join(os.Truncate(path, 0), copied)
 }
@@ -71,7 +71,6 @@ func copyTail(from, to string, bytesMax int64) error {
 	return errors.Join(err, target.Close())
 }
 
-// tail returns the end of a child's log, for a failed start.
 func tail(dir, name string) string {
 	file, err := os.Open(logPath(dir, name))
 	if err != nil {

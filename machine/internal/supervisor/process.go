@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// markVariable is in the environment of every child, to find one whose pid was never written down.
+// It finds a child whose pid was never written down.
 const markVariable = "BERTH_SUPERVISED"
 
 const (
@@ -26,8 +26,7 @@ const (
 	settleProbeEvery = time.Millisecond
 )
 
-// process is a running child, started here or by an earlier supervisor. A pid alone is not unique, because the kernel
-// reuses pids.
+// The kernel reuses pids.
 type process struct {
 	PID         int    `json:"pid"`
 	StartTime   uint64 `json:"start_time"` // clock ticks since boot
@@ -37,7 +36,7 @@ type process struct {
 	ours        bool // a child of this process: its exit status will be known
 }
 
-// start starts a child in its own session: a signal to the terminal's group reaches only the supervisor.
+// A signal to the terminal's group must reach only the supervisor.
 func start(config Config, child Child, env []string) (*process, error) {
 	log, err := openLog(config.LogDir, child)
 	if err != nil {
@@ -49,12 +48,12 @@ func start(config Config, child Child, env []string) (*process, error) {
 		return nil, err
 	}
 	defer null.Close()
-	// The fork returns the pidfd: a child that ends at once could be reaped before a later open.
+	// A child that ends at once could be reaped before a later open.
 	pidfd := -1
 	attributes := &syscall.ProcAttr{
 		Dir: child.Dir,
 		Env: append(slices.Clone(env), mark(config.Instance, child)),
-		// Files, not pipes: a child must not lose its output, or die of SIGPIPE, with the supervisor.
+		// With pipes, a child would lose its output, or die of SIGPIPE, with the supervisor.
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd,
 			Credential: &syscall.Credential{Uid: child.UID, Gid: child.GID, NoSetGroups: os.Getuid() != 0}},
@@ -76,12 +75,11 @@ func start(config Config, child Child, env []string) (*process, error) {
 	return started, writePIDFile(config, child, started)
 }
 
-// adopt finds the child of an earlier supervisor; nil if there is none.
 func adopt(config Config, child Child) (*process, error) {
 	found, err := find(config, child)
 	if found != nil && err == nil {
-		// An earlier version may have started it without the limit. A container may forbid the change for processes
-		// of other users (EPERM). Such a process keeps its limit until it is restarted.
+		// An earlier version may have set no limit. A container may forbid the change for other users' processes
+		// (EPERM) until a restart.
 		if err = rlimit.NoCoreFilesOf(found.PID); errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
 			err = nil
 		}
@@ -101,7 +99,7 @@ func find(config Config, child Child) (*process, error) {
 	return search(config, child)
 }
 
-// reopen returns nil if the process has ended or its pid was reused.
+// nil: the process has ended or its pid was reused.
 func reopen(text []byte) *process {
 	var noted process
 	if json.Unmarshal(text, &noted) != nil {
@@ -118,8 +116,7 @@ func reopen(text []byte) *process {
 	return found
 }
 
-// search finds a child that was started but not recorded, by user, mark and command line. Any user can fake a mark
-// and a command line, so the user ids must match.
+// Any user can fake a mark and a command line, so user ids must match.
 func search(config Config, child Child) (*process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -148,7 +145,7 @@ func isChild(pid int, instance string, child Child) bool {
 	return hasUser(pid, child.UID, child.GID) && hasMark(pid, mark(instance, child)) && hasArgv(pid, child.Argv)
 }
 
-// hasUser compares all user and group ids, including the saved ones.
+// The saved ids count, too.
 func hasUser(pid int, uid, gid uint32) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -182,7 +179,7 @@ func hasArgv(pid int, argv []string) bool {
 	return err == nil && string(cmdline) == strings.Join(argv, "\x00")+"\x00"
 }
 
-// open holds a process by pidfd, so that a later signal cannot reach a reused pid.
+// A later signal cannot reach a reused pid.
 func open(pid int) (*process, error) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -197,8 +194,7 @@ func open(pid int) (*process, error) {
 	return opened, err
 }
 
-// settledStartTime retries while a process looks like a zombie: one that executes from another thread than its first,
-// as hostd does, looks so for a moment.
+// A process that executes from another thread than its first, as hostd does, looks like a zombie for a moment.
 func (p *process) settledStartTime() (uint64, error) {
 	for deadline := time.Now().Add(settleTime); ; {
 		startTime, err := startTimeOf(p.PID)
@@ -213,7 +209,7 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// startTimeOf reads field 22 of stat; the name before it may contain spaces and brackets. A zombie counts as ended.
+// The name before field 22 may contain spaces and brackets. A zombie has ended.
 func startTimeOf(pid int) (uint64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

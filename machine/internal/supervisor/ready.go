@@ -12,7 +12,6 @@ const (
 	readyProbeTimeout = 2 * time.Second
 )
 
-// isReady checks once. A child without a check is ready when it runs.
 func (r Ready) isReady(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, readyProbeTimeout)
 	defer cancel()

@@ -17,8 +17,7 @@ const (
 	shownChunkMax = 1 << 20
 )
 
-// shownLogs prints lines that children add to their logs, with the child's name, for a journal or a container's log
-// collector. The children still write to files, so they never wait for a reader or depend on one.
+// A journal or a container's collector gets the lines. Children write to files, so they never wait for a reader.
 type shownLogs struct {
 	dir   string
 	out   io.Writer
@@ -30,7 +29,6 @@ type shownLog struct {
 	rest   []byte // of an unfinished line
 }
 
-// showLogs shows lines added from now on, until ctx ends. wait returns when the last lines were shown.
 func showLogs(ctx context.Context, config Config, out io.Writer) (wait func()) {
 	s := shownLogs{dir: config.LogDir, out: out, parts: map[string]*shownLog{}}
 	for _, child := range config.Children {
@@ -58,8 +56,7 @@ func (s *shownLogs) show() {
 	}
 }
 
-// show prints the complete new lines. A log that got shorter was truncated (boundLog), so it starts from the
-// beginning.
+// A log that got shorter was truncated by boundLog.
 func (l *shownLog) show(path, name string, out io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {

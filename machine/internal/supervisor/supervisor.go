@@ -18,8 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// Run starts everything and prints the announcement. It returns after the context and the children have ended, or
-// when a child cannot be started.
+// Run returns after the context and the children have ended, or a start fails.
 func Run(ctx context.Context, config Config, out io.Writer) error {
 	report := func(line string) { fmt.Fprintln(out, line) }
 	if err := rlimit.NoCoreFiles(); err != nil { // its children inherit it
@@ -63,7 +62,6 @@ func Run(ctx context.Context, config Config, out io.Writer) error {
 	return err
 }
 
-// tell reports the state to systemd, if systemd started this process.
 func tell(state string, report func(string)) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		report("systemd cannot be told: " + err.Error())
@@ -100,7 +98,7 @@ func (t *tree) numbers() []int {
 }
 
 func (t *tree) startStage(ctx context.Context, number int) error {
-	// Not derived from ctx: a stage must end only after the later stages.
+	// A stage must end only after the later stages.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	current := &stage{cancel: cancel}
 	t.stages = append(t.stages, current)
@@ -141,7 +139,6 @@ func (k *keeper) becomesReady(ctx context.Context) error {
 	}
 }
 
-// stop ends the stages, the last one first.
 func (t *tree) stop() {
 	for _, current := range slices.Backward(t.stages) {
 		current.cancel()
@@ -165,7 +162,7 @@ func reapForever(ctx context.Context) {
 	}
 }
 
-// announce shows the file once and removes it, because it may contain a key.
+// The file may contain a key.
 func announce(config Config, out io.Writer) {
 	path := config.Announcement
 	if path == "" || !filepath.IsAbs(path) {

@@ -22,11 +22,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// asSupervisor names a configuration: this binary then runs as a supervisor that tests can kill.
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
-// asExecuting names a file: when it exists, this binary executes a program from another thread than its first, which
-// has ended.
+// When this file exists, the binary executes a program from another thread than its first, which has ended.
 const asExecuting = "SUPERVISOR_TEST_EXECUTES"
 
 func init() {
@@ -76,7 +74,6 @@ var instances atomic.Int32
 
 func testConfig(t *testing.T, children ...Child) Config {
 	dir := t.TempDir()
-	// Unique, or a test would find the children of a parallel test.
 	instance := fmt.Sprintf("%04x", instances.Add(1))
 	return Config{Instance: instance, RunDir: filepath.Join(dir, "run"), LogDir: filepath.Join(dir, "log"), Children: children}
 }
@@ -236,7 +233,6 @@ func killedSupervisor(t *testing.T, config Config) int {
 	}
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), asSupervisor+"="+path)
-	// The reaper of this process may collect it first, so only a pidfd shows its end.
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +263,7 @@ func TestAKilledSupervisorsChildIsTakenOver(t *testing.T) {
 	config := testConfig(t, shell("child", "exec sleep 1000", 1))
 	left := killedSupervisor(t, config)
 	most := coreLimit(t, left)
-	// The limit as an earlier version left it, if the test may set it.
+	// An earlier version left this limit, if the test may set it.
 	if err := unix.Prlimit(left, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}, nil); err != nil {
 		t.Logf("the limit of core files stays as it is: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fork starts a child. A child that is not root can never gain privileges, whatever it executes.
+// A child that is not root can never gain privileges.
 func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	if child.UID == 0 {
 		return syscall.ForkExec(child.Argv[0], child.Argv, attributes)
@@ -17,7 +17,7 @@ func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Privileges belong to the thread and its forks. The thread stays locked, so that it ends with this function.
+		// Privileges belong to the thread and its forks. A locked thread ends with this function.
 		runtime.LockOSThread()
 		if err = giveUpRights(); err == nil {
 			pid, err = syscall.ForkExec(child.Argv[0], child.Argv, attributes)
@@ -27,8 +27,7 @@ func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	return pid, err
 }
 
-// giveUpRights drops all privileges that the calling thread could gain through exec. Those it holds go with the
-// change of user.
+// Held privileges go with the change of user.
 func giveUpRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)

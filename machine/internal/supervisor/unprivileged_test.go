@@ -11,7 +11,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// statusOf waits for the /proc/self/status that a child wrote.
 func statusOf(t *testing.T, file string) map[string]string {
 	t.Helper()
 	eventually(t, file+" is written", func() bool { _, err := os.Stat(file); return err == nil })
@@ -43,8 +42,7 @@ func TestAChildThatIsNotRootCanGainNothing(t *testing.T) {
 	}
 	nobody, root := shell("nobody", script("nobody"), 1), shell("root", script("root"), 2)
 	nobody.UID, nobody.GID = 65534, 65534
-	// Read from this thread before the start: another thread drops its privileges for the child, and it may be the
-	// process's first.
+	// The thread that drops its privileges for the child may be the process's first.
 	own, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
 		t.Fatal(err)

@@ -18,15 +18,13 @@ const (
 	lockName    = "lock"
 	groupPrefix = "cgroup-"
 	cgroups     = "/sys/fs/cgroup"
-	// A folder this young may belong to a process that has not locked it yet.
+	// A younger folder's process may not have locked it yet.
 	youngest = time.Minute
 )
 
-// TakeDown, if a package sets it before Run, removes what its tests left below a folder, except cgroups and files. The tests' processes
-// and mounts are gone by then.
+// TakeDown may remove what tests left, except cgroups and files. Processes and mounts are gone by then.
 var TakeDown func(folder string) error
 
-// folder is os.TempDir for the tests of one Run. Its lock is held as long as the outer process lives.
 type folder struct {
 	path string
 	lock *os.File
@@ -41,11 +39,11 @@ func newFolder() (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Mode as /tmp: tests have processes of other users.
+	// Tests have processes of other users.
 	return &folder{path, lock}, errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), os.Chmod(path, 0o777|os.ModeSticky))
 }
 
-// sweep removes the folders of killed runs. A locked folder belongs to a live run.
+// A locked folder belongs to a live run.
 func sweep() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folders))
 	for _, path := range left {
@@ -84,7 +82,7 @@ func (f *folder) takeDown() error {
 	return errors.Join(failed, os.RemoveAll(f.path))
 }
 
-// NotesGroup records, in advance, that tests make the cgroups of an instance.
+// NotesGroup precedes the making of an instance's cgroups.
 func NotesGroup(t testing.TB, instance string) {
 	t.Helper()
 	if err := noteGroup(instance); err != nil {
@@ -96,7 +94,6 @@ func noteGroup(instance string) error {
 	return os.WriteFile(filepath.Join(os.TempDir(), groupPrefix+"berth-"+instance), nil, 0o600)
 }
 
-// removeGroups removes the cgroups of a name in every hierarchy, the deepest first.
 func removeGroups(name string) error {
 	direct, _ := filepath.Glob(filepath.Join(cgroups, name))
 	deeper, _ := filepath.Glob(filepath.Join(cgroups, "*", name))

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// wholeVariable marks a run of all tests, in which a missing requirement is a failure: skipped tests would go unnoticed.
+// Skipped tests would go unnoticed in a run of all.
 const wholeVariable = "BERTH_TEST_WHOLE"
 
-// Needs skips a test that lacks one of the variables, or root; in a whole run the test fails.
+// Needs skips a test, or fails it in a whole run.
 func Needs(t testing.TB, variables ...string) {
 	t.Helper()
 	why := Missing(variables...)
@@ -21,7 +21,7 @@ func Needs(t testing.TB, variables ...string) {
 	}
 }
 
-// Missing returns what the process lacks of the variables and root; "" if nothing.
+// Missing returns "" if nothing is.
 func Missing(variables ...string) string {
 	for _, variable := range variables {
 		if os.Getenv(variable) == "" {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// slownessVariable names a file with a factor: how much slower this computer is now than a quiet one with two processors. Test time
-// limits are written for the latter. The test runner rewrites it every few seconds; tests/support/patience.ts reads it too.
+// The file's factor tells how much slower this computer is than a quiet one with two processors. The test runner
+// rewrites it; tests/support/patience.ts reads it too.
 const slownessVariable = "BERTH_TEST_SLOWNESS_FILE"
 
 // Slowness is at least 1.
@@ -23,12 +23,12 @@ func Slowness() float64 {
 	return 1
 }
 
-// Patience scales a time limit to this computer's current speed.
+// Patience scales a limit for a quiet computer.
 func Patience(quiet time.Duration) time.Duration {
 	return time.Duration(float64(quiet) * Slowness())
 }
 
-// Patiently returns a function that reports whether time is left. Slow periods count less, by Slowness.
+// Patiently counts slow periods less.
 func Patiently(quiet time.Duration) func() bool {
 	last, left := time.Now(), quiet
 	return func() bool {

@@ -1,6 +1,6 @@
-// Package testns runs a package's tests in their own namespaces: the tests mount, make links, start sandboxes and set rules for real.
-// When their first process ends, the kernel ends all others and removes the mounts. Files and cgroups do not end that way: they lie in
-// one folder, or are recorded in it, and the outer process removes them.
+// Package testns gives tests their own namespaces: they mount, start sandboxes and set rules for real. The kernel ends
+// processes and mounts with the first process. The outer process removes files and cgroups, which one folder holds or
+// records.
 package testns
 
 import (
@@ -20,11 +20,11 @@ const (
 	netnsNames = "/run/netns"
 )
 
-// Finish, if a package sets it before Run, is called inside the namespaces after the tests. Its error fails the run.
+// Finish runs inside after the tests.
 var Finish func() error
 
-// Run is m.Run in namespaces. It starts the test binary again in new mount and PID namespaces, and in those of `also` (CLONE_NEW… flags).
-// There it calls `checks` before the first test; a failing check ends the run. Returns the exit code.
+// Run is m.Run in new mount and PID namespaces, and in those of `also` (CLONE_NEW… flags). A failing check ends the
+// run.
 func Run(m *testing.M, also uintptr, checks ...func() error) int {
 	switch os.Getenv(inside) {
 	case asInit:
@@ -57,7 +57,6 @@ func Run(m *testing.M, also uintptr, checks ...func() error) int {
 	return code
 }
 
-// enclosed runs outside: it waits, kills the run on an interruption, and removes files and cgroups.
 func enclosed(also uintptr) (code int, err error) {
 	sweep()
 	folder, err := newFolder()
@@ -122,7 +121,7 @@ func prepare() error {
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// The names of `ip netns`: outside the namespace they would outlive a killed test.
+	// Names of `ip netns` would outlive a killed test.
 	if err := os.MkdirAll(netnsNames, 0o755); err != nil {
 		return err
 	}

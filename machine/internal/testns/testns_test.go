@@ -14,12 +14,10 @@ import (
 	"time"
 )
 
-// leaves makes a run of this binary leave objects and go on; its value marks them.
 const leaves = "BERTH_TEST_LEAVES"
 
 func TestMain(m *testing.M) { os.Exit(Run(m, 0, leaveThings)) }
 
-// leaveThings makes the objects that the mark names.
 func leaveThings() error {
 	mark := os.Getenv(leaves)
 	if mark == "" {
@@ -78,7 +76,6 @@ func TestARunThatGoesOnKeepsWhatItHas(t *testing.T) {
 	nothingIsLeft(t, mark, dir)
 }
 
-// leaving starts a run in its own directory, and returns when it has left objects.
 func leaving(t *testing.T) (outside *exec.Cmd, mark, dir string) {
 	t.Helper()
 	mark, dir = fmt.Sprintf("1%08d", rand.IntN(1e8)), t.TempDir()
@@ -119,7 +116,6 @@ func nothingIsLeft(t *testing.T, mark, dir string) {
 	}
 }
 
-// groupOf is the cgroup of a mark, in a hierarchy that every computer has.
 func groupOf(mark string) string {
 	if _, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers")); err == nil {
 		return filepath.Join(cgroups, "berth-t"+mark)

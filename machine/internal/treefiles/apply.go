@@ -16,7 +16,7 @@ import (
 
 type Owner struct{ UID, GID int }
 
-// Apply changes the files below root as the stream says. After an error the tree is half changed.
+// Apply leaves a half changed tree after an error.
 func Apply(root *os.File, owner Owner, from *bufio.Reader) error {
 	a := &applying{root: root, owner: owner}
 	defer a.closeParent()
@@ -39,7 +39,7 @@ type applying struct {
 	owner      Owner
 	parentPath string
 	parent     *os.File
-	// directories get their times at the end: new entries change them.
+	// New entries change their directories' times.
 	directories []wire.TreeEntry
 }
 
@@ -72,7 +72,6 @@ func (a *applying) apply(entry wire.TreeEntry, from io.Reader) error {
 	return unix.EINVAL
 }
 
-// isPath reports whether every component is a valid name.
 func isPath(path string) bool {
 	for name := range strings.SplitSeq(path, "/") {
 		if name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsRune(name, 0) {
@@ -82,7 +81,7 @@ func isPath(path string) bool {
 	return len(path) < unix.PathMax
 }
 
-// openParent keeps the last directory open: entries of one directory are adjacent.
+// Entries of one directory are adjacent.
 func (a *applying) openParent(dir string) (*os.File, error) {
 	if a.parent != nil && a.parentPath == dir {
 		return a.parent, nil
@@ -193,7 +192,6 @@ func setTimes(parent *os.File, name string, modifiedMS int64) error {
 	return unix.UtimesNanoAt(int(parent.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// removeAt removes a name with everything below it. A missing name is no error.
 func removeAt(parent *os.File, name string) error {
 	err := unix.Unlinkat(int(parent.Fd()), name, 0)
 	if err == nil || err == unix.ENOENT {

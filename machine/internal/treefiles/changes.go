@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Changed is the source of changes. No process writes there any more.
+// Changed is no longer written by any process.
 type Changed struct {
 	Upper *os.File // upper directory of the guest's root overlay
-	// Merged opens that root as the guest saw it, read-only. A moved directory lies partly in the lower layers.
+	// A moved directory lies partly in the lower layers.
 	Merged     func() (*os.File, error)
 	BytesMax   int64
 	EntriesMax int64
@@ -28,18 +28,18 @@ type Changed struct {
 
 var home = []string{"home", "user"}
 
-// ofGuests is the mode of the tree's root if the guest removed that directory.
+// For a root that the guest removed.
 const ofGuests = 0o755
 
-// namesAtOnce bounds the names held at each level: a guest chooses the size and depth of directories.
+// A guest chooses the size and depth of directories.
 const namesAtOnce = 64
 
-// refusedError is reported in the stream: the guest's files cannot be represented as a tree.
+// No tree can represent the guest's files.
 type refusedError struct{ why, path string }
 
 func (e *refusedError) Error() string { return e.why }
 
-// WriteChanges writes the changes below /home/user, from the upper directory. Its cost depends on the changes, not on the tree.
+// WriteChanges takes time for changes, not for the tree.
 func WriteChanges(to io.Writer, changed Changed) error {
 	out := bufio.NewWriterSize(to, StreamBytes)
 	w := &walking{Changed: changed, out: out}
@@ -62,7 +62,7 @@ type walking struct {
 	merged  bool // inside a moved directory: everything is written, as the guest saw it
 }
 
-// fromTop descends to the tree's root. The guest may have moved or removed a directory above it.
+// A directory above may be moved or removed.
 func (w *walking) fromTop() error {
 	at, opaque := w.Upper, false
 	for _, name := range home {
@@ -87,7 +87,6 @@ func (w *walking) fromTop() error {
 	return w.directory(at, "", opaque)
 }
 
-// wholeRoot handles a root that was moved away and back, or replaced.
 func (w *walking) wholeRoot() error {
 	merged, err := w.Merged()
 	if err != nil {
@@ -205,7 +204,7 @@ func (w *walking) symlink(dir *os.File, name, at string, stat *unix.Stat_t) erro
 	return w.tell(entry)
 }
 
-// file writes a file's content, with holes as zeros.
+// Holes become zeros.
 func (w *walking) file(dir *os.File, name, at string) error {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -244,20 +243,19 @@ func entryOf(kind, at string, stat *unix.Stat_t, opaque bool) wire.TreeEntry {
 	return wire.TreeEntry{Type: kind, Path: at, Mode: stat.Mode & 0o7777, ModifiedMS: milliseconds(stat.Mtim), Opaque: opaque}
 }
 
-// milliseconds clamps a time that the guest may have set to any value.
+// The guest may have set any time.
 func milliseconds(at unix.Timespec) int64 {
 	const secondsMax = math.MaxInt32 * 100
 	return max(min(at.Sec, secondsMax), 0)*1000 + at.Nsec/int64(time.Millisecond)
 }
 
-// Relations of an upper directory to the layers below.
 const (
 	mergedDir = iota
 	opaqueDir // hides them
 	moved     // continues a directory with another name
 )
 
-// openUpper opens a directory of the upper layer. ENOTDIR: it is not a directory, for example a whiteout.
+// A whiteout gives ENOTDIR.
 func openUpper(parent *os.File, name string) (*os.File, int, error) {
 	dir, err := openDir(parent, name)
 	if err != nil {

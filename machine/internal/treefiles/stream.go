@@ -1,5 +1,5 @@
-// Package treefiles transfers trees of files to and from directories that a guest could write. It resolves only single names, and never
-// follows a link.
+// Package treefiles transfers trees to and from directories that a guest could write. It resolves only single names,
+// and never follows a link.
 package treefiles
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// lineBytesMax fits a path and a target of a page each, with up to six JSON characters per byte.
+// A path and a target have a page each, and up to six JSON characters per byte.
 const lineBytesMax = 64 << 10
 
-// StreamBytes is the buffer size for streams of entries.
+// StreamBytes buffers a stream of entries.
 const StreamBytes = 256 << 10
 
 func ReadLine(from *bufio.Reader, into any) error {

@@ -20,7 +20,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testns.Run(m, unix.CLONE_NEWNS)) }
 
-// guest is a machine's root: a tree over a template, under an upper directory.
 type guest struct {
 	t                           *testing.T
 	upper, tree, template, root string
@@ -64,7 +63,6 @@ func (g *guest) put(path, text string) {
 	must(g.t, os.WriteFile(at, []byte(text), 0o644))
 }
 
-// changes returns lines such as "file a/b=text", without unchanged directories.
 func (g *guest) changes(bytesMax, entriesMax int64) []string {
 	g.t.Helper()
 	upper, err := os.Open(g.upper)

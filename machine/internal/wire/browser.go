@@ -1,6 +1,6 @@
 package wire
 
-// BrowserRequest describes one page: its URL, the window size, the event to wait for, and the time limits.
+// BrowserRequest describes one page.
 type BrowserRequest struct {
 	URL       string            `json:"url"`
 	Width     int               `json:"width"`

@@ -1,12 +1,12 @@
 package wire
 
-// Ended is the answer to a call that ends a machine. A repeat returns the same for some minutes, until the subject has another machine.
+// Ended repeats its answer for some minutes, until the subject has another machine.
 type Ended struct {
-	// Counters are the final ones: the machine runs no further instruction. null if there was no machine.
+	// Counters are final: the guest runs no further instruction. null without a machine.
 	Counters *MachineStats `json:"counters"`
 }
 
-// Stats holds samples of resident machines, in whole units since the machine started.
+// Stats counts from each machine's start.
 type Stats struct {
 	Machines []MachineStats `json:"machines"`
 }
@@ -25,12 +25,12 @@ type MachineStats struct {
 	RanMS       int64 `json:"ran_ms"` // since its claim, including paused time
 }
 
-// MeasureRequest names at most 500 subjects. The answer omits subjects without a machine, or without files.
+// MeasureRequest names at most 500 subjects.
 type MeasureRequest struct {
 	Subjects []Subject `json:"subjects"`
 }
 
-// Measures omits subjects that have no files here.
+// Measures omits subjects without files here.
 type Measures struct {
 	Disks []DiskMeasure `json:"disks"`
 }

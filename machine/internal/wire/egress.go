@@ -6,36 +6,35 @@ const (
 	EgressDenyAll   = "deny_all"
 )
 
-// EgressDefault is the revision of a machine that was started without a policy: it may reach all public addresses.
+// EgressDefault is in force without a policy: all public addresses are reachable.
 const EgressDefault = "default"
 
-// EgressPolicy restricts what a machine may reach. Rules and CIDRs apply to an allowlist only. Private addresses and the host's
-// surroundings are never reachable.
+// EgressPolicy never allows private addresses or the host's surroundings. Rules and CIDRs apply to an allowlist only.
 type EgressPolicy struct {
 	Revision string       `json:"revision"` // named in acknowledgements: 1 to 64 letters, digits, dots, dashes or underscores
 	Mode     string       `json:"mode"`
 	Rules    []EgressRule `json:"rules"`
 	CIDRs    []string     `json:"cidrs"` // public; all TCP ports
-	// SecretPorts are redirected to the proxy that injects secrets, if the policy allows their connections.
+	// SecretPorts go to the proxy that injects secrets, if the policy allows their connections.
 	SecretPorts []int `json:"secret_ports,omitempty"`
-	// SecretsOf identifies the owner of the secrets. hostd sets it and ignores the caller's value.
+	// SecretsOf is set by hostd, which ignores the caller's value.
 	SecretsOf *SecretsOf `json:"secrets_of,omitempty"`
 }
 
-// SecretsOf is a machine as the cell knows it. The proxy asks the cell for that machine's secrets.
+// SecretsOf is a machine as the cell knows it.
 type SecretsOf struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 }
 
-// EgressRule allows TCP connections to the addresses of a name.
+// EgressRule allows TCP to the addresses of a name.
 type EgressRule struct {
 	Host  string `json:"host"` // lower-case, at least two labels; "*." stands for one label
 	Ports []int  `json:"ports"`
 }
 
-// SetEgressRequest changes the policy of an existing machine and waits for no other verb. After the answer every packet is subject to the
-// policy, and connections that it forbids are cut.
+// SetEgressRequest waits for no other verb. After its answer the policy governs every packet, and forbidden connections
+// are cut.
 type SetEgressRequest struct {
 	Fence
 	Egress EgressPolicy `json:"egress"`
@@ -50,7 +49,7 @@ const (
 	EgressFailed   = "failed" // the rules differ from hostd's and could not be repaired
 )
 
-// EgressInForce is the policy for a machine's packets, or the future one if it is not connected yet.
+// EgressInForce is the policy now, or once connected.
 type EgressInForce struct {
 	Revision string `json:"revision"`
 	State    string `json:"state"`
@@ -60,13 +59,12 @@ type EgressDenialsRequest struct {
 	Subject `json:"subject"`
 }
 
-// EgressDenials is what the policy refused to a machine in the last hours, the latest first: at most 256 names and 256 addresses. Denials
-// are counted only under an allowlist or deny_all. Names are lost when hostd ends.
+// EgressDenials covers the last hours, latest first: at most 256 names and 256 addresses, under an allowlist or
+// deny_all only. hostd's end loses names.
 type EgressDenials struct {
 	Denials []EgressDenial `json:"denials"`
 }
 
-// Protocols of an EgressDenial.
 const (
 	DeniedTCP   = "tcp"
 	DeniedUDP   = "udp"

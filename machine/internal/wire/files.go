@@ -27,7 +27,7 @@ type WriteResult struct {
 	Revision     string `json:"revision"` // SHA-256 of the whole file afterwards ("" above 256 MiB)
 }
 
-// Bounds of a tar (contract/limits.ts has the same).
+// The same bounds are in contract/limits.ts.
 const (
 	TarBytesMax   = 256 << 20
 	TarEntriesMax = 100000
@@ -55,7 +55,7 @@ type MoveRequest struct {
 // RevisionAbsent is the revision of a missing file.
 const RevisionAbsent = "absent"
 
-// PatchRequest changes one file atomically: either Edits, each on the result of the one before, or the whole Content.
+// PatchRequest changes one file atomically: by Edits in sequence, or to Content.
 type PatchRequest struct {
 	Path             string     `json:"path"`
 	Edits            []TextEdit `json:"edits,omitempty"`
@@ -94,7 +94,7 @@ type SearchRequest struct {
 	OnDiskAfterMS int64 `json:"on_disk_after_ms,omitempty"`
 }
 
-// SearchResult with OnDisk has no other data: the host-side reader can search the same files.
+// SearchResult with OnDisk is empty: the host-side reader can search the same files.
 type SearchResult struct {
 	OnDisk       bool          `json:"on_disk,omitempty"`
 	Matches      []SearchMatch `json:"matches"`
@@ -104,7 +104,7 @@ type SearchResult struct {
 	NextCursor   *string       `json:"next_cursor"` // null if everything searchable was searched
 }
 
-// SearchMatch is one line. Texts are cut to 1,000 bytes, the line's around the match; invalid UTF-8 is shown as U+FFFD.
+// SearchMatch has texts cut to 1,000 bytes, the line's around the match; invalid UTF-8 becomes U+FFFD.
 type SearchMatch struct {
 	Path   string   `json:"path"`
 	Line   int      `json:"line"`   // from 1
@@ -114,7 +114,7 @@ type SearchMatch struct {
 	After  []string `json:"after"`
 }
 
-// Changes is one page, in the order of a walk by byte-sorted names. With summary it has counts instead of entries.
+// Changes is in a walk's order by byte-sorted names; a summary replaces entries.
 type Changes struct {
 	Changes    []Change       `json:"changes"`
 	NextCursor *string        `json:"next_cursor"`
@@ -128,7 +128,7 @@ type Change struct {
 	Size   int64  `json:"size"`
 	Mode   string `json:"mode"`
 	SHA256 string `json:"sha256,omitempty"`
-	// OnDisk means that size and mode are missing, and the host-side reader fills them in. The path is a regular file or a symbolic link.
+	// OnDisk leaves size and mode of a file or symbolic link to the host-side reader.
 	OnDisk bool `json:"on_disk,omitempty"`
 }
 
@@ -137,12 +137,12 @@ func (c Change) WithFact(f *Fact) Change {
 	return c
 }
 
-// FactsRequest asks the host-side reader for the facts of paths. It follows no links.
+// FactsRequest follows no links.
 type FactsRequest struct {
 	Paths []string `json:"paths"`
 }
 
-// Facts are in the order of the paths; null: the path does not exist.
+// Facts are in the order of the paths; null: no such path.
 type Facts struct {
 	Facts []*Fact `json:"facts"`
 }
@@ -153,7 +153,7 @@ type Fact struct {
 	Mode string `json:"mode"`
 }
 
-// ChangeSummary counts all changes that match the filter. Truncated: there are more than were counted.
+// ChangeSummary counts all matching changes, or fewer if Truncated.
 type ChangeSummary struct {
 	Added     int  `json:"added"`
 	Modified  int  `json:"modified"`

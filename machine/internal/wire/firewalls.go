@@ -1,6 +1,6 @@
 package wire
 
-// Firewalls are the host's other firewalls that can drop machines' packets. Empty if packets do not leave through the host.
+// Firewalls can also drop machines' packets; empty if packets do not leave through the host.
 type Firewalls struct {
 	Found []FirewallFound `json:"found"`
 }

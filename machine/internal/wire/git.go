@@ -1,14 +1,13 @@
 package wire
 
-// GitRequest holds the common parameters: the repository's path, the environment below the agent's own settings, and the time limit.
+// GitRequest is part of every call. The agent's settings override Env.
 type GitRequest struct {
 	Path      string            `json:"path"`
 	Env       map[string]string `json:"env,omitempty"`
 	TimeoutMS int64             `json:"timeout_ms"`
 }
 
-// GitCloneRequest clones a repository. Authorization is the value of that HTTP header; git gets it through its environment only and sends
-// it only to the URL's host.
+// GitCloneRequest passes Authorization, the header's value, through git's environment only, for the URL's host only.
 type GitCloneRequest struct {
 	GitRequest
 	URL           string `json:"url"`
@@ -17,14 +16,14 @@ type GitCloneRequest struct {
 	Authorization string `json:"authorization,omitempty"`
 }
 
-// GitHead is the state of a repository. Branch is null if HEAD is detached, Commit before the first commit.
+// GitHead has a null Branch if HEAD is detached, a null Commit before the first.
 type GitHead struct {
 	Path   string  `json:"path"`
 	Branch *string `json:"branch"`
 	Commit *string `json:"commit"`
 }
 
-// GitFile is one path that differs from HEAD, in index and working tree.
+// GitFile differs from HEAD in index or working tree.
 type GitFile struct {
 	Path        string  `json:"path"`
 	Index       string  `json:"index"`
@@ -33,7 +32,7 @@ type GitFile struct {
 	Conflicted  bool    `json:"conflicted"`
 }
 
-// GitStatus is the state of a working tree. Paths are relative to Root, its top.
+// GitStatus has paths relative to Root, the working tree's top.
 type GitStatus struct {
 	Root      string    `json:"root"`
 	Branch    *string   `json:"branch"`
@@ -46,7 +45,7 @@ type GitStatus struct {
 	Truncated bool      `json:"truncated"`
 }
 
-// GitFilesMax bounds the files of a status.
+// GitFilesMax bounds a status.
 const GitFilesMax = 10_000
 
 type GitAuthor struct {

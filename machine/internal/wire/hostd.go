@@ -1,55 +1,34 @@
 package wire
 
-// hostd answers HTTP over a unix socket. Every verb that changes something carries a Fence; hostd runs one verb at a time for a
-// subject. It stores the highest fencing token on disk and refuses a lower one (409 `fenced`). A verb that is repeated with the same token
-// and step runs once: the second caller joins the first or gets its remembered answer.
+// hostd answers HTTP over a unix socket. Every change carries a Fence; hostd runs one verb at a time for a subject. It
+// stores the highest fencing token on disk and refuses a lower one (409 `fenced`). A verb repeated with the same token
+// and step runs once. Host.Handler lists all calls; the less obvious:
 //
-//	POST /machines/start        StartRequest      -> Machine   blank disk, or a new attempt on a named disk
-//	POST /machines/restore      RestoreRequest    -> Machine   from a checkpoint; without memory it boots from the disk
-//	POST /machines/connect      Fenced            -> {}        packets may leave; after a start or restore none leave before
-//	POST /machines/checkpoint   CheckpointRequest -> CheckpointInfo
-//	POST /machines/unpause      Fenced            -> {}        after a checkpoint that kept the guest paused
-//	POST /machines/stop         StopRequest       -> Ended     idempotent; no instruction of the guest runs after it. Mounts, cgroup, network
-//	                                                         are released after the answer; a verb that needs them gone waits
-//	POST /machines/freeze|thaw  Fenced            -> {}        cgroup freezer
-//	POST /machines/set_egress   SetEgressRequest  -> EgressRevision   egress.go; waits for no other verb
-//	POST /checkpoints/clone     CloneRequest      -> CheckpointInfo
-//	POST /checkpoints/delete    DeleteRequest     -> {}
-//	POST /disks/delete          DeleteRequest     -> {}
-//	POST /machines/volumes      VolumesRequest    -> {}        sets the volumes of a running machine
-//	POST /volumes/create        VolumeRequest     -> {}        durable; sets the limit of an existing one. The subject is the volume
-//	POST /volumes/delete        Fenced            -> {}        detached from every machine, then every file deleted
-//	POST /volumes/keep          KeepVolumeRequest -> {}        keeps or releases a volume that the caller does not know
-//	POST /volumes/measure       VolumeMeasureRequest -> VolumeMeasures   what each volume's quota counts; carries no fence
-//	POST /subjects/fence        Fenced            -> {}        lower tokens are refused from now on; waits for running verbs
-//	POST /subjects/delete       Fenced            -> Ended     machine stopped, every file deleted
-//	POST /subjects/quarantine   QuarantineRequest -> {}        sets the list of kept objects that the caller does not know
-//	POST /trees/apply|changes   tree.go
-//	POST /installation          InstallationRequest -> Installation   claims the pool; carries no fence
-//	POST /disks/read            DiskReadRequest   -> DiskReader   disk.go; carries no fence
-//	POST /disks/measure         MeasureRequest    -> Measures  what each subject's quota counts; carries no fence
-//	POST /machines/measure      MeasureRequest    -> Stats     of the named machines; carries no fence
-//	POST /machines/egress_denials  EgressDenialsRequest -> EgressDenials   empty without a machine; carries no fence
-//	GET  /inventory             -> Inventory      with ?files=false without the pool's files
-//	GET  /events?after=N        -> NDJSON of Event, kept open, a blank line every 15 s
-//	GET  /stats                 -> Stats
-//	GET  /leftovers             -> Leftovers  orphans with this instance's name
-//	GET  /firewalls             -> Firewalls  the host's other firewalls that machines' packets pass
-//	GET  /healthz               -> {}
+//	/machines/start        blank disk, or a new attempt on a named disk
+//	/machines/restore      without memory it boots from the disk
+//	/machines/connect      packets may leave; after a start or restore none leave before
+//	/machines/unpause      after a checkpoint that kept the guest paused
+//	/machines/stop         idempotent; no instruction of the guest runs after it. Mounts, cgroup, network are
+//	                       released after the answer; a verb that needs them gone waits
+//	/machines/freeze       cgroup freezer
+//	/machines/egress_denials   empty without a machine
+//	/volumes/create        durable; sets an existing volume's limit. The subject is the volume
+//	/volumes/delete        detached from every machine first
+//	/subjects/fence        refuses lower tokens from now on; waits for running verbs
+//	/disks|volumes/measure what quotas count
+//	/inventory             ?files=false omits the pool's files
+//	/events?after=N        NDJSON, kept open, a blank line every 15 s
 //
-// A refusal is HostError. Codes: bad_request 400, not_found 404, fenced 409, not_running 409, already_running 409,
-// volume_busy 409, tree_stale 409, mount_refused 422, no_space 507 (the pool's), disk_full 507 (the workspace's limit),
-// checkpoint_failed 500, checkpoint_corrupt 422, checkpoint_incompatible 422, layer_missing 404, layer_refused 422,
-// invalid_resources 422, no_capacity 503, wrong_installation 409, start_failed 500, restore_failed 500, internal 500.
+// A refusal is HostError; hostd/errors.go has the codes. no_space means the pool, disk_full the workspace's limit.
 
-// InstallationHeader carries the caller's installation id, in every call that changes something. Once the pool belongs to an
-// installation, calls with another id or none are refused with `wrong_installation`.
+// InstallationHeader is in every call that changes something. Once an installation owns the pool, other callers get
+// `wrong_installation`.
 const InstallationHeader = "Berth-Installation"
 
-// InstallationRequest claims a pool without an owner for the caller, or confirms that the caller owns it.
+// InstallationRequest claims a pool without an owner, or confirms the owner.
 type InstallationRequest struct {
 	InstallationID string `json:"installation_id"`
-	// InsteadOf takes the pool from that installation. Only operators request this, never a cell by itself.
+	// InsteadOf takes the pool from that installation. Only operators request this, never a cell.
 	InsteadOf string `json:"instead_of,omitempty"`
 }
 
@@ -57,7 +36,7 @@ type Installation struct {
 	InstallationID string `json:"installation_id"`
 }
 
-// QuarantineRequest replaces the list; objects that were listed before keep their time.
+// QuarantineRequest replaces the list; what stays listed keeps its time.
 type QuarantineRequest struct {
 	Fence
 	Whole       bool     `json:"whole,omitempty"` // everything of the subject
@@ -71,7 +50,7 @@ type Quarantined struct {
 	Since string `json:"since"`
 }
 
-// Fence is the command header of a verb: its subject, operation and step, and the fencing token.
+// Fence is the command header of a verb.
 type Fence struct {
 	Subject     `json:"subject"`
 	OperationID string `json:"operation_id"`
@@ -97,21 +76,21 @@ type StartRequest struct {
 	Resources Resources `json:"resources"`
 	Hostname  string    `json:"hostname"`
 	Layers    []string  `json:"layers"` // SHA-256 of EROFS images, lowest first
-	// FullCopy copies all files of the layers onto the disk and mounts no layer below it.
+	// FullCopy copies the layers' files onto the disk, which then has no layer below.
 	FullCopy bool `json:"full_copy,omitempty"`
-	// FromDisk names the disk to continue from; "" is a blank one. The attempt runs on a new snapshot, Machine.Disk; on commit the caller
-	// moves its pointer there.
+	// FromDisk is the disk to continue from; "": blank. The attempt gets a new snapshot, Machine.Disk; on commit the
+	// caller moves its pointer there.
 	FromDisk string `json:"from_disk,omitempty"`
-	// FromLayer names a disk-only checkpoint, of this or another subject, to start from instead.
+	// FromLayer starts from a disk-only checkpoint of any subject instead.
 	FromLayer *CheckpointName `json:"from_layer,omitempty"`
-	// Tree names a file tree kept here that lies over the layers and under a blank disk; TreeBytes is its size.
+	// Tree is kept here; it lies over the layers and under a blank disk.
 	Tree      string `json:"tree,omitempty"`
 	TreeBytes int64  `json:"tree_bytes,omitempty"`
-	// Connect lets packets leave at once, as a later connect would: no process of the guest runs before the first command.
+	// Connect lets packets leave at once: no guest process runs before the first command.
 	Connect bool `json:"connect,omitempty"`
-	// Egress holds before the first packet leaves. nil: EgressAllowAll, under the revision EgressDefault.
+	// Egress holds before the first packet leaves. nil: EgressAllowAll, as EgressDefault.
 	Egress *EgressPolicy `json:"egress,omitempty"`
-	// Volumes are mounted before the first command. Missing ones are omitted.
+	// Volumes are mounted before the first command, except missing ones.
 	Volumes []Volume `json:"volumes,omitempty"`
 }
 
@@ -126,16 +105,16 @@ type RestoreRequest struct {
 	Hostname      string    `json:"hostname"`
 	CheckpointID  string    `json:"checkpoint_id"`
 	RenewIdentity bool      `json:"renew_identity,omitempty"` // for a fork: new hostname, machine-id and SSH host keys
-	// Of owns the checkpoint; nil: the subject itself. Another owner's checkpoint must have memory, and the identity is renewed.
+	// Of owns the checkpoint; nil: the subject. Another owner's must have memory, and the identity is renewed.
 	Of *Subject `json:"of,omitempty"`
-	// Egress is as in StartRequest. Connections of the saved guest are closed in any case.
+	// Egress is as in StartRequest. The saved guest's connections are always closed.
 	Egress *EgressPolicy `json:"egress,omitempty"`
-	// Volumes are as in StartRequest; other volumes that the saved guest had are gone.
+	// Volumes replace the saved guest's.
 	Volumes []Volume `json:"volumes,omitempty"`
 }
 
-// VolumePlaces is the number of volumes that a machine may have. Each keeps its mount slot from attachment to detachment, across suspends
-// and restores: the number is its name below the sandbox's /volumes.
+// VolumePlaces bounds a machine's volumes. A volume keeps its mount slot until detachment, across suspends and
+// restores: the number is its name below the sandbox's /volumes.
 const VolumePlaces = 16
 
 type Volume struct {
@@ -145,8 +124,8 @@ type Volume struct {
 	ReadOnly  bool   `json:"read_only,omitempty"`
 }
 
-// VolumesRequest names all volumes of a running machine from now on. volume_busy: a volume to be removed is in use. mount_refused: a
-// volume cannot be mounted at its path; details.why has the reason. After either refusal the machine keeps its previous volumes.
+// VolumesRequest names all volumes from now on. volume_busy: a removed one is in use. mount_refused: see details.why.
+// After either the machine keeps its previous volumes.
 type VolumesRequest struct {
 	Fence
 	Volumes []Volume `json:"volumes"`
@@ -175,21 +154,20 @@ type VolumeMeasure struct {
 type CheckpointRequest struct {
 	Fence
 	CheckpointID string `json:"checkpoint_id"`
-	// Into owns the checkpoint; a fork captures directly into its target. nil: the machine's own subject.
+	// Into owns the checkpoint: a fork captures directly into its target. nil: the subject.
 	Into      *Subject `json:"into,omitempty"`
 	IntoFence int64    `json:"into_fence,omitempty"`
-	// Then is the guest's state after the capture. "paused" is for a suspend: the caller commits, then stops or unpauses. "running" is
-	// for a fork or snapshot: the guest runs again before the image is synced.
+	// Then is the guest's next state. "paused" is for a suspend: the caller commits, then stops or unpauses. "running"
+	// is for a fork or snapshot: the guest runs before the image is synced.
 	Then string `json:"then"`
-	// DiskOnly omits the memory: machines then boot from the checkpoint, on any engine. Only with "running".
+	// DiskOnly omits the memory: machines boot, on any engine. Only with "running".
 	DiskOnly bool `json:"disk_only,omitempty"`
-	// FromDisk names a disk without a machine, to be captured alone. The caller supplies the layers below the disk (none below a full
-	// copy) and the resources. Only with DiskOnly.
+	// FromDisk has no machine: the caller supplies layers (none for a full copy) and resources. Only with DiskOnly.
 	FromDisk  string    `json:"from_disk,omitempty"`
 	Layers    []string  `json:"layers,omitempty"`
 	Resources Resources `json:"resources,omitzero"`
-	// ThenBlank refuses with disk_full before the capture if the checkpoints leave too little capacity for a blank disk. Callers set it
-	// if the workspace continues on a blank disk. Only with "paused".
+	// ThenBlank refuses with disk_full before the capture if too little is left for the blank disk that follows. Only
+	// with "paused".
 	ThenBlank bool `json:"then_blank,omitempty"`
 }
 
@@ -198,14 +176,13 @@ type CloneRequest struct {
 	Source           Subject `json:"source"`
 	SourceCheckpoint string  `json:"source_checkpoint_id"`
 	CheckpointID     string  `json:"checkpoint_id"`
-	// DiskOnly omits the memory, which may then be damaged. A copy with memory for another subject is refused if it cannot be restored
-	// here.
+	// DiskOnly omits the memory, which may be damaged. A fork's memory must be restorable here.
 	DiskOnly bool `json:"disk_only,omitempty"`
 }
 
 type StopRequest struct {
 	Fence
-	// MachineEpoch, if not zero, stops only a machine of that epoch: a late stop must not hit its successor.
+	// MachineEpoch, if not zero, protects a successor from a late stop.
 	MachineEpoch int64 `json:"machine_epoch,omitempty"`
 }
 
@@ -231,43 +208,43 @@ type Machine struct {
 	Resources   Resources     `json:"resources"`
 	Engine      string        `json:"engine"`         // version of the build that it runs under
 	Protocol    int           `json:"agent_protocol"` // protocol version of its agent, AgentProtocolMin to AgentProtocol
-	// EngineRefused means that the machine runs on, but its memory will not be restored under that build.
+	// EngineRefused lets the machine run on, but its memory will not be restored.
 	EngineRefused bool `json:"engine_refused,omitempty"`
-	// RefusedVolumes were requested and omitted by its start or restore.
+	// RefusedVolumes were omitted by its start or restore.
 	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
-// CheckpointInfo is the content of a finished checkpoint's manifest.
+// CheckpointInfo is a finished checkpoint's manifest.
 type CheckpointInfo struct {
 	CheckpointID string `json:"checkpoint_id"`
 	Subject      `json:"subject"`
 	Epoch        int64  `json:"epoch"`
 	Fence        int64  `json:"fence"`  // of the attempt that made it
 	Engine       string `json:"engine"` // version of the runsc build that wrote it and that it restores under; "" without memory
-	// EngineKind is one of those below; "" without memory.
+	// EngineKind is EngineGVisor; "" without memory.
 	EngineKind string `json:"engine_kind,omitempty"`
 	DiskOnly   bool   `json:"disk_only,omitempty"`
 	SizeBytes  int64  `json:"size_bytes"`
-	// DiskBytes is the size of all blocks that the captured disk refers to, shared ones included; null in checkpoints of older releases.
+	// DiskBytes includes shared blocks; null in checkpoints of older releases.
 	DiskBytes *int64    `json:"disk_bytes"`
 	Disk      string    `json:"disk"` // the captured disk inside the checkpoint
 	CreatedAt string    `json:"created_at"`
 	PausedMS  int64     `json:"paused_ms"` // how long the guest was paused ("running" only)
 	Layers    []string  `json:"layers"`
 	Resources Resources `json:"resources"`
-	// Counters are the machine's after the capture. Only in the answer to a checkpoint of a machine.
+	// Counters were read after the capture. Only in the answer to a machine's checkpoint.
 	Counters *MachineStats `json:"counters,omitempty"`
-	// MemoryRefused is one of the reasons below if the memory cannot be restored here now. Only in an inventory.
+	// MemoryRefused is why the memory cannot be restored here now. Only in an inventory.
 	MemoryRefused string `json:"memory_refused,omitempty"`
-	// MissingFeatures are the CPU features that this processor lacks, if that is the reason and they are known. Only in an inventory.
+	// MissingFeatures are CPU features that this processor lacks, if known. Only in an inventory.
 	MissingFeatures []string `json:"missing_features,omitempty"`
 }
 
-// Kinds of engines. A memory restores under its own kind alone.
+// A memory restores under its own kind alone.
 const EngineGVisor = "gvisor"
 
-// Reasons why a memory is not restored: in CheckpointInfo, and as `why` in the details of checkpoint_incompatible or checkpoint_corrupt.
-// The details also have subject, checkpoint_id, missing_features and disk_is_whole. If the disk is whole, a clone without memory can be
+// Reasons in MemoryRefused, and as `why` in the details of checkpoint_incompatible or checkpoint_corrupt. The details
+// also have subject, checkpoint_id, missing_features and disk_is_whole: a whole disk can be cloned without memory and
 // booted.
 const (
 	RefusedServiceVersion = "service_version" // written by another version of hostd
@@ -287,9 +264,9 @@ type Inventory struct {
 	EngineRefused bool     `json:"engine_refused,omitempty"`
 	Engines       []string `json:"engines"` // versions of every kept build: checkpoints of others do not restore
 	LastEvent     int64    `json:"last_event"`
-	// Installation owns the pool; "" if it has no owner.
+	// Installation owns the pool; "": no owner.
 	Installation string `json:"installation"`
-	// HighestFence is the highest fencing token of any verb here, including deleted subjects while they are remembered.
+	// HighestFence includes deleted subjects while they are remembered.
 	HighestFence int64          `json:"highest_fence"`
 	Machines     []Machine      `json:"machines"`
 	Files        []SubjectFiles `json:"files"`
@@ -333,12 +310,12 @@ type Event struct {
 	Fence   int64  `json:"fence"`
 	Reason  string `json:"reason"` // killed, out_of_memory
 	At      string `json:"at"`
-	// Counters are the machine's last; absent if they could not be read.
+	// Counters are absent if they could not be read.
 	Counters *MachineStats `json:"counters,omitempty"`
 }
 
-// Leftovers are orphans: objects of kernel or disk with the instance's name that hostd does not own. Two sweeps in a row that find one
-// remove it.
+// Leftovers are orphans: objects of kernel or disk with the instance's name that hostd does not own. Two sweeps in a
+// row remove one.
 type Leftovers struct {
 	Found        []string `json:"found"`
 	RemovedTotal int64    `json:"removed_total"` // since hostd began

@@ -1,31 +1,22 @@
 package wire
 
-// Layers of templates:
-//
-//	POST /layers/make    LayerRequest -> Layer    makes a layer from a captured disk; not_found, already_running, layer_refused, no_space
-//	POST /layers/list    LayerListRequest -> LayerList    lists part of a layer; layer_missing, layer_refused
-//	POST /layers/keep    LayersKept -> {}    checks layers before they are referenced, and protects them for a while; layer_missing
-//	GET  /layers         -> LayersHere    lists all layers
-//	POST /layers/drop    LayersDrop -> LayersDropped    removes unreferenced layers
-
-// LayerRequest makes one image of the files that a disk has above its layers. The header's subject is the one that the layer is made for;
-// the disk may be another subject's. The same disk always gives the same image.
+// LayerRequest makes one image of a disk's files above its layers, always the same. The header's subject gets it; the
+// disk may be another's.
 type LayerRequest struct {
 	Fence
-	// Of names the checkpoint that has the disk, with or without memory.
+	// Of is the checkpoint with the disk.
 	Of *CheckpointName `json:"of,omitempty"`
-	// Disk names a disk of the caller's own subject instead, whose machine has ended, with the layers below it.
+	// Disk is instead the subject's own, whose machine has ended, above Layers.
 	Disk   string   `json:"disk,omitempty"`
 	Layers []string `json:"layers,omitempty"`
-	// Root is an absolute directory of such a disk that becomes the layer's root; absent: the whole disk.
+	// Root is an absolute directory of Disk; absent: all of it.
 	Root string `json:"root,omitempty"`
-	// Whole makes an image of everything that a machine on the disk would see, including the layers below.
+	// Whole includes the layers below.
 	Whole bool `json:"whole,omitempty"`
-	// Drop names absolute paths to omit. A path that ends with "/" means everything in that directory, "*" any name.
+	// Drop has absolute paths. A final "/" means everything in that directory, "*" any name.
 	Drop []string `json:"drop,omitempty"`
-	// Scan searches the files for secrets.
-	Scan bool `json:"scan,omitempty"`
-	// BytesMax bounds the size of the files and of the image, EntriesMax the number of names.
+	Scan bool     `json:"scan,omitempty"`
+	// BytesMax bounds the files and the image, EntriesMax the names.
 	BytesMax   int64 `json:"bytes_max"`
 	EntriesMax int   `json:"entries_max"`
 }
@@ -34,13 +25,13 @@ type Layer struct {
 	Digest    string `json:"digest"` // SHA-256 in hex, as named by a start
 	SizeBytes int64  `json:"size_bytes"`
 	Entries   int    `json:"entries"`
-	// Findings are in the order of their paths. If there are more than LayerFindingsMax, one finding says so.
+	// Findings are in path order; beyond LayerFindingsMax one says so.
 	Findings []LayerFinding `json:"findings"`
 }
 
 const LayerFindingsMax = 1000
 
-// LayerFinding is the location of a possible secret. The secret itself is never reported.
+// LayerFinding never has the secret itself.
 type LayerFinding struct {
 	Path string `json:"path"`
 	Rule string `json:"rule"`
@@ -52,33 +43,33 @@ const (
 	FindingNotScanned = "not_scanned" // some files were not scanned
 )
 
-// Reasons for a refused layer: `why` in the details of layer_refused.
+// Reasons of layer_refused, `why` in its details.
 const (
 	LayerTooLarge       = "too_large"
 	LayerTooManyEntries = "too_many_entries"
 	LayerPathTooLong    = "path_too_long"
 )
 
-// LayerListRequest lists a layer's own content, directory by directory.
+// LayerListRequest lists a layer's own content.
 type LayerListRequest struct {
 	Layer string `json:"layer"`
-	// After is the last directory of the previous answer; "" begins with the root.
+	// After is the previous answer's last directory; "": the root.
 	After string `json:"after"`
 }
 
-// LayerList is a part of the list. The directories are in the order of a walk with byte-sorted names.
+// LayerList is in a walk's order by byte-sorted names.
 type LayerList struct {
 	Directories []LayerDirectory `json:"directories"`
 	Done        bool             `json:"done"`
 }
 
-// LayerDirectory has all direct entries of one directory of a layer.
+// LayerDirectory has all direct entries.
 type LayerDirectory struct {
 	Path    string       `json:"path"`
 	Entries []LayerEntry `json:"entries"`
 }
 
-// LayerEntry is one name in a layer. A whiteout hides the name in the layers below.
+// LayerEntry is one name, which a whiteout hides in the layers below.
 type LayerEntry struct {
 	Name      string `json:"name"`
 	Type      string `json:"type"` // file, directory, symlink, whiteout, other
@@ -88,40 +79,39 @@ type LayerEntry struct {
 	GID       uint32 `json:"gid"`
 	SHA256    string `json:"sha256,omitempty"` // of a file
 	Target    string `json:"target,omitempty"` // of a link
-	// Opaque hides the directory's content in the layers below. Redirect is the name or path that the directory has there.
+	// Opaque hides the content in the layers below; Redirect is the directory's name or path there.
 	Opaque   bool   `json:"opaque,omitempty"`
 	Redirect string `json:"redirect,omitempty"`
 }
 
-// Bounds of one answer: it ends with the directory that reaches one. A directory with more entries than LayerDirectoryMax is refused.
+// An answer ends with the directory that reaches a bound. A directory beyond LayerDirectoryMax is refused.
 const (
 	LayerListEntries  = 5000
 	LayerListBytes    = 256 << 20
 	LayerDirectoryMax = 100_000
 )
 
-// LayersKept are layers that the caller is about to reference. hostd checks that they are whole, and removes none within
-// idle_seconds_min.
+// LayersKept is about to be referenced. hostd checks that it is whole, and removes none within idle_seconds_min.
 type LayersKept struct {
 	Layers []string `json:"layers"`
 }
 
-// LayersHere is one listing of the layers' directory.
+// LayersHere lists the layers' directory.
 type LayersHere struct {
-	// Listing names the listing. A later removal of unreferenced layers must name it.
+	// Listing is named by a later LayersDrop.
 	Listing string      `json:"listing"`
 	Layers  []LayerHere `json:"layers"`
 }
 
-// LayerHere is one image. IdleSeconds is the time since this process was last asked for it.
+// LayerHere is idle since this process was last asked for it.
 type LayerHere struct {
 	Digest      string `json:"digest"`
 	SizeBytes   int64  `json:"size_bytes"`
 	IdleSeconds int64  `json:"idle_seconds"`
 }
 
-// LayersDrop removes layers. It spares those that a machine or checkpoint here uses, and those requested since the listing or within
-// idle_seconds_min. A listing of another process removes nothing.
+// LayersDrop spares layers in use here, and those requested since the listing or within idle_seconds_min. Another
+// process's listing removes nothing.
 type LayersDrop struct {
 	Listing        string   `json:"listing"`
 	Layers         []string `json:"layers"`

@@ -1,6 +1,6 @@
 package wire
 
-// Listeners are the addresses with a listener on one port, ListenersMax at most. Wildcards come first.
+// Listeners are addresses that listen on one port, wildcards first.
 type Listeners struct {
 	Addresses []string `json:"addresses"`
 }

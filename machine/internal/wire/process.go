@@ -1,12 +1,12 @@
 package wire
 
-// Process is one process of the guest, with the numbers that the guest sees. Invalid UTF-8 is replaced with U+FFFD.
+// Process has the numbers that the guest sees. Invalid UTF-8 becomes U+FFFD.
 type Process struct {
 	PID  int    `json:"pid"`
 	PPID int    `json:"ppid"` // 0: started by the agent
 	User string `json:"user"` // decimal uid if the guest has no name for it
 	Name string `json:"name"`
-	// Command is its argv, at most the first ProcessCommandBytesMax bytes; empty for a zombie.
+	// Command is argv, cut at ProcessCommandBytesMax bytes; empty for a zombie.
 	Command          []string `json:"command"`
 	CommandTruncated bool     `json:"command_truncated"`
 	State            string   `json:"state"` // running, sleeping, waiting, stopped, traced, zombie, dead, unknown

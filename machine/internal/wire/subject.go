@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kinds of owners of machines. Each owner has at most one machine at a time.
+// Each owner has at most one machine at a time.
 const (
 	KindWorkspace    = "workspace"
 	KindExecution    = "execution"     // a command on a tree of files
@@ -13,13 +13,13 @@ const (
 	KindTestInstance = "test_instance" // of a template's draft
 )
 
-// KindVolume owns no machine: its fencing tokens guard a volume's storage.
+// KindVolume owns no machine: its fencing tokens guard a volume.
 const KindVolume = "volume"
 
-// Kinds are the kinds that can own machines.
+// Kinds can own machines.
 var Kinds = []string{KindWorkspace, KindExecution, KindBuild, KindTestInstance}
 
-// Subject owns a machine, its disks and its checkpoints. Each has its own fencing tokens.
+// Subject owns a machine, its disks, its checkpoints and its fencing tokens.
 type Subject struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
@@ -27,8 +27,7 @@ type Subject struct {
 
 func Workspace(id string) Subject { return Subject{Kind: KindWorkspace, ID: id} }
 
-// Owner is the subject's name in paths and files. A workspace's name is its id alone, as in releases without other kinds; every other
-// name begins with its kind.
+// Owner is the name in paths. A workspace's is its id alone, as before other kinds existed.
 func (s Subject) Owner() string {
 	if s.Kind == KindWorkspace {
 		return s.ID
@@ -36,7 +35,7 @@ func (s Subject) Owner() string {
 	return s.Kind + "." + s.ID
 }
 
-// SubjectOf parses a name that Owner returned.
+// SubjectOf reverses Owner.
 func SubjectOf(owner string) Subject {
 	kind, id, found := strings.Cut(owner, ".")
 	if !found || !slices.Contains(Kinds, kind) {

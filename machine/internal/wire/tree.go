@@ -1,14 +1,14 @@
 package wire
 
-// A tree of files is sent to a computer, and a command's changes are sent back, as a stream of entries. Each entry is one line of JSON; a
-// file's entry is followed by its content. Paths are relative to the tree's root, /home/user of the guest; "" is the root itself.
+// A tree, and a command's changes to it, travel as entries: a line of JSON each, then a file's content. Paths are
+// relative to the guest's /home/user; "" is the root.
 //
-//	POST /trees/apply    TreeApplyRequest, then TreeEntry...   -> {}       updates the kept copy of a subject's tree
-//	POST /trees/changes  TreeChangesRequest -> TreeEntry...                changes that the ended machine made; carries no fence
+//	/trees/apply    TreeApplyRequest, then TreeEntry...   updates the kept copy of a subject's tree
+//	/trees/changes  -> TreeEntry...                        of the ended machine; carries no fence
 //
-// The kept copy is a cache: a start that names another one is refused with tree_stale, which names the kept one.
+// The kept copy is a cache: a start on another is refused with tree_stale, which names the kept one.
 
-// TreeApplyRequest is the first line. The following entries are the differences from the kept copy.
+// TreeApplyRequest is the first line; differences from the kept copy follow.
 type TreeApplyRequest struct {
 	Fence
 	From    string   `json:"from,omitempty"` // the copy that they apply to; "" makes a new one
@@ -17,7 +17,7 @@ type TreeApplyRequest struct {
 	DiskGiB int      `json:"disk_gib"`
 }
 
-// TreeChangesRequest names the disk of a machine that has ended.
+// TreeChangesRequest names an ended machine's disk.
 type TreeChangesRequest struct {
 	Subject    `json:"subject"`
 	Disk       string   `json:"disk"`

@@ -1,5 +1,4 @@
-// Package bookmark encodes the position of a directory walk as a cursor, so that a caller can continue from there. A
-// walk sorts the names of each directory by bytes. It visits a directory, then its entries, then its next sibling.
+// Package bookmark encodes a position in a walk that sorts names by bytes, with a directory before its entries.
 package bookmark
 
 import (
@@ -10,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// cursorMax is in bytes: the cursor of a 4,096-byte path fits.
+// Bytes: a 4,096-byte path fits.
 const cursorMax = 6000
 
-// Position is the position of a walk: a path below its start, in raw bytes, and a number whose meaning the walk defines.
+// Position is a path below the start, in raw bytes, and a number of the walk.
 type Position struct {
 	Path   string
 	Number int
@@ -21,7 +20,7 @@ type Position struct {
 
 var encoding = base64.RawURLEncoding
 
-// Cursor encodes the position; nil if the path is too long.
+// Cursor is nil if the path is too long.
 func (p Position) Cursor() *string {
 	text := encoding.EncodeToString([]byte(strconv.Itoa(p.Number) + ":" + p.Path))
 	if len(text) > cursorMax {
@@ -30,7 +29,7 @@ func (p Position) Cursor() *string {
 	return &text
 }
 
-// Parse decodes a cursor; "" is the start of the walk.
+// Parse takes "" as the start of the walk.
 func Parse(cursor string) (Position, error) {
 	if cursor == "" {
 		return Position{}, nil
@@ -51,8 +50,7 @@ func (p Position) Steps() []string {
 	return strings.Split(p.Path, "/")
 }
 
-// Next compares a name with the first step of a cursor's path. passed: the name sorts before it, so the walk skips the
-// name. on: the name is that step; rest holds the steps below it.
+// Next: passed, name sorts before the next step; on, it is that step, and rest are those below.
 func Next(steps []string, name string) (passed, on bool, rest []string) {
 	if len(steps) == 0 || name > steps[0] {
 		return false, false, nil

@@ -1,5 +1,4 @@
-// Package browser keeps one headless Chromium of the guest running. It runs as the guest's user. The first call starts
-// it and later calls share it. It is replaced when it dies, hangs, or has opened pagesMax pages.
+// Package browser keeps one headless Chromium running as the guest's user.
 package browser
 
 import (
@@ -23,15 +22,14 @@ const (
 	waitingMax = 32
 	idleMax    = 10 * time.Minute
 	timeoutMax = 2 * time.Minute
-	// openMax bounds the time in which a healthy browser opens an empty page.
-	openMax = 20 * time.Second
+	openMax    = 20 * time.Second
 )
 
 type Guest interface {
 	Root() (*guestroot.Root, error)
 }
 
-// Browser manages the machine's one browser process, running or not.
+// Browser manages the one browser process.
 type Browser struct {
 	guest  Guest
 	runner *helper.Runner
@@ -96,7 +94,6 @@ func check(req wire.BrowserRequest) error {
 	return nil
 }
 
-// admit limits the open pages and the calls that wait for one.
 func (b *Browser) admit(ctx context.Context) (release func(), err error) {
 	select {
 	case b.queue <- struct{}{}:
@@ -112,7 +109,7 @@ func (b *Browser) admit(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// page opens a tab. A browser that died or hung, perhaps during a suspend, is replaced once: nothing has been visited yet.
+// A dead or hung browser, perhaps by a suspend, is replaced once: nothing has been visited yet.
 func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest) (*page, *running, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := b.acquire(user, req.Env)
@@ -135,7 +132,6 @@ func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest
 	}
 }
 
-// acquire counts a page in the running browser, or starts a new browser.
 func (b *Browser) acquire(user string, env map[string]string) (*running, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +153,6 @@ func (b *Browser) acquire(user string, env map[string]string) (*running, error) 
 	return r, nil
 }
 
-// retire lets the open pages of the current browser finish and then stops it.
 func (b *Browser) retire() {
 	r := b.current
 	b.current = nil
@@ -187,7 +182,6 @@ func (b *Browser) release(r *running) {
 	}
 }
 
-// stopIdle stops an idle browser to release its memory.
 func (b *Browser) stopIdle(r *running) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,7 +190,6 @@ func (b *Browser) stopIdle(r *running) {
 	}
 }
 
-// discard stops a broken browser together with its open pages.
 func (b *Browser) discard(r *running, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// messageBytesMax bounds one message; the largest is a screenshot in base64.
+// The largest message is a screenshot in base64.
 const messageBytesMax = 24 << 20
 
 var (
@@ -18,8 +18,7 @@ var (
 	errTooLarge = errors.New("browser: a message is too large")
 )
 
-// conn speaks the DevTools protocol over two pipes: JSON messages that end with NUL. The browser belongs to the guest,
-// so its messages are untrusted.
+// conn speaks DevTools: JSON messages that end with NUL. The guest's browser is untrusted.
 type conn struct {
 	out    *os.File
 	in     *os.File
@@ -43,7 +42,6 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// refusedError is an error that the browser returned for a call.
 type refusedError string
 
 func (e refusedError) Error() string { return "browser: " + string(e) }
@@ -102,7 +100,6 @@ func (c *conn) deliver(m message) {
 	}
 }
 
-// close fails every pending call; the first cause is kept.
 func (c *conn) close(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +118,7 @@ func (c *conn) cause() error {
 	return c.err
 }
 
-// listen sets the handler of a session's events; nil removes it. The handler must not block.
+// The handler must not block.
 func (c *conn) listen(session string, handle func(method string, params json.RawMessage)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

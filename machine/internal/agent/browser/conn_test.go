@@ -14,7 +14,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// pair returns a connection and the pipe ends of its browser, whose part the test plays.
 func pair(t *testing.T) (c *conn, commands *bufio.Reader, answers *os.File) {
 	t.Helper()
 	fromAgent, toBrowser, err1 := os.Pipe()

@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	// Most calls ask for this window size: an empty page starts with it.
 	usualWidth, usualHeight = 1280, 720
 
 	loadersMax = 100 // documents followed in one call, for example by redirects
-	// The size of a screenshot is clamped first: the browser needs four bytes a pixel for it.
+	// A screenshot needs four bytes a pixel.
 	fullPageHeightMax = 16_384
 	fullPagePixelsMax = 40_000_000
 )
 
 var lifecycle = map[string]string{"load": "load", "domcontentloaded": "DOMContentLoaded", "networkidle": "networkIdle"}
 
-// page is one tab in its own browsing context: calls share no cookies, cache or storage.
+// Calls share no cookies, cache or storage.
 type page struct {
 	conn             *conn
 	context, session string
@@ -43,7 +42,6 @@ type loader struct {
 	names []string
 }
 
-// openPage opens an empty page with the usual window; call size before visit.
 func openPage(ctx context.Context, c *conn) (*page, error) {
 	p := &page{conn: c, changed: make(chan struct{}, 1)}
 	var made struct {
@@ -71,7 +69,7 @@ func openPage(ctx context.Context, c *conn) (*page, error) {
 
 type values map[string]any
 
-// prepare sends without waiting: the browser handles messages in order, so these take effect before the navigation.
+// The browser handles messages in order, so these come before the navigation.
 func (p *page) prepare() error {
 	for _, each := range []struct {
 		session, method string
@@ -89,7 +87,7 @@ func (p *page) prepare() error {
 	return nil
 }
 
-// size sets the window and waits for the reply. A dead or hung browser is thus detected before anything is visited.
+// The reply shows a live browser before anything is visited.
 func (p *page) size(ctx context.Context, req wire.BrowserRequest) error {
 	return p.conn.call(ctx, p.session, "Emulation.setDeviceMetricsOverride", metricsOf(req.Width, req.Height), nil)
 }
@@ -106,7 +104,7 @@ func (p *page) close() {
 	_, _, _ = p.conn.send("", "Target.disposeBrowserContext", values{"browserContextId": p.context})
 }
 
-// handleEvent handles one event. It dismisses dialogs, which would block the page.
+// Dialogs would block the page.
 func (p *page) handleEvent(method string, params json.RawMessage) {
 	switch method {
 	case "Page.lifecycleEvent":
@@ -186,7 +184,7 @@ func (p *page) visit(ctx context.Context, req wire.BrowserRequest) error {
 	}
 }
 
-// isLoaded checks the newest document: the requested one may have redirected.
+// The requested document may have redirected.
 func (p *page) isLoaded(loaderID, name string) bool {
 	first := slices.IndexFunc(p.loaders, func(l loader) bool { return l.id == loaderID })
 	return first >= 0 && slices.Contains(p.loaders[len(p.loaders)-1].names, name)

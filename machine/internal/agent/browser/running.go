@@ -14,12 +14,11 @@ import (
 
 const program = "/usr/bin/chromium"
 
-// launch moves the two pipes to descriptors 3 and 4, where Chromium expects them. The standard streams become
-// /dev/null. The data directory holds no page data: every page has a browser context in memory.
+// Chromium expects its pipes on 3 and 4. Contexts are in memory: the directory holds no page data.
 const launch = `dir="/tmp/.browser-$(id -u)"; rm -rf "$dir"; mkdir -m 700 "$dir" || exit 1
 exec ` + program + ` "--user-data-dir=$dir" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1`
 
-// flags end with about:blank: its window keeps the browser alive when the last page closes.
+// about:blank keeps the browser alive when the last page closes.
 var flags = []string{
 	"--headless", "--remote-debugging-pipe",
 	"--no-sandbox", // the machine is the sandbox; its kernel offers Chromium none inside
@@ -76,7 +75,6 @@ func (b *Browser) start(user string, env map[string]string) (*running, error) {
 	return &running{process: process, conn: newConn(out, in), spare: make(chan *page, 1), opening: make(chan struct{}, 1)}, nil
 }
 
-// own wraps fd so that Close interrupts pending reads and writes.
 func own(fd int) *os.File {
 	_ = unix.SetNonblock(fd, true) // a blocking descriptor would hold a thread, and Close would wait for it
 	return os.NewFile(uintptr(fd), "browser")
@@ -107,8 +105,7 @@ func (r *running) sized(ctx context.Context, req wire.BrowserRequest) (*page, er
 	return p, nil
 }
 
-// take returns the spare page or opens one. Pages open one at a time, since two at once would both be late. So a call
-// waits for a spare page that is being opened.
+// Two pages opened at once would both be late, so a call waits for the spare page.
 func (r *running) take(ctx context.Context) (*page, error) {
 	if p := r.takeSpare(); p != nil {
 		return p, nil
@@ -137,7 +134,7 @@ func (r *running) takeSpare() *page {
 	return nil
 }
 
-// refill opens the spare page if there is none: half of a call's time goes into an empty page.
+// An empty page takes half of a call's time.
 func (r *running) refill() {
 	select {
 	case r.opening <- struct{}{}:

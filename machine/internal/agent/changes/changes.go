@@ -1,5 +1,5 @@
-// Package changes lists how a workspace's disk differs from its template. It walks only directories in the overlay's upper layer, and
-// compares the merged view with the template there. It needs no knowledge of whiteouts and opaque markers, which a guest cannot read.
+// Package changes compares the merged view with the template in the upper layer's directories: a guest cannot read
+// whiteouts and opaque markers.
 package changes
 
 import (
@@ -42,7 +42,7 @@ type Request struct {
 	Cursor     string
 	Hash       bool
 	Summary    bool
-	// OnDiskFrom: if a page has at least this many new files, the disk reader fills in their facts. 0 means never.
+	// The disk reader fills in the facts of this many new files; 0 is never.
 	OnDiskFrom int
 	Own        map[string]identity.File // files that the service writes, by path; no change while unmodified
 }
@@ -53,7 +53,7 @@ type Trees struct {
 	Template string
 }
 
-// Run returns one page, or the counts. A closed gone ends it early.
+// Run ends when gone is closed.
 func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	result := wire.Changes{Changes: []wire.Change{}}
 	if req.Limit < 1 || req.Limit > limitMax {
@@ -82,7 +82,7 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	}
 	err = w.run(at)
 	if errors.Is(err, errLost) {
-		// The cursor's entry no longer exists: continue by its index in the directory.
+		// The entry is gone: continue by its index.
 		from.found, from.seen = byCount, 0
 		err = w.run(at)
 	}
@@ -96,7 +96,6 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	return result, err
 }
 
-// fillFacts adds the facts that the walk left out, and drops files that no longer exist.
 func fillFacts(merged string, changes []wire.Change) ([]wire.Change, error) {
 	root, err := guestroot.OpenDir(merged)
 	if err != nil {
@@ -141,7 +140,6 @@ func summarize(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error
 }
 
 var (
-	// errPageFull: the page has reached its limit of entries or time.
 	errPageFull = errors.New("changes: page full")
 	errLost     = errors.New("changes: the cursor's place is gone")
 )

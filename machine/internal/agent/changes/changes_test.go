@@ -33,7 +33,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// disk is a real overlay over a template of two layers.
 type disk struct {
 	*testing.T
 	Trees
@@ -122,7 +121,7 @@ func TestEveryKindOfChange(t *testing.T) {
 	must(t, os.Symlink("mode", d.at("/etc/link")))
 	must(t, os.RemoveAll(d.at("/usr/share/doc")))
 	must(t, os.Chmod(d.at("/lib/v1"), 0o700))
-	// Opening for writing copies the file to the upper layer, but changes nothing.
+	// Opening for writing copies the file up.
 	f, err := os.OpenFile(d.at("/lib/v2/a"), os.O_RDWR, 0)
 	must(t, err)
 	must(t, f.Close())
@@ -230,7 +229,6 @@ func TestACursorWhosePlaceIsGoneGoesOnBehindIt(t *testing.T) {
 	req.Cursor = *page.NextCursor
 	page, err = Run(d.Trees, req, nil)
 	must(t, err)
-	// The index is used: one entry is skipped for the removed one, and none is repeated.
 	if len(page.Changes) != 4 || page.Changes[0].Path != dir+"6" {
 		t.Fatalf("%+v", page)
 	}
@@ -308,7 +306,6 @@ func TestWhatTheServiceWroteIsNoChangeWhileItIsSo(t *testing.T) {
 	}
 }
 
-// Entries from the disk reader's facts equal the entries of a walk without it.
 func TestFactsThatAreLeftToTheDiskAreThoseOfTheWalk(t *testing.T) {
 	d := openDisk(t)
 	for i := range 120 {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// A cursor names the last path of a page. For a path that is too long it holds an ancestor directory, the path's digest, and the number
-// of entries below that directory already listed. The number is used if the path no longer exists.
+// A cursor names the last path of a page. A longer one is cut to an ancestor, with its digest and, in case it vanishes,
+// the number of entries listed below.
 //
 //	checksum of the rest and the filter (8) | digest of the path (8) | count (4) | path or ancestor
 const (
@@ -24,7 +24,6 @@ const (
 	cursorLengthMax = 200
 )
 
-// States of the search for a cut path below its ancestor.
 const (
 	whole    = iota // the path is not cut: no search
 	byDigest        // searching by digest
@@ -32,7 +31,6 @@ const (
 	found
 )
 
-// position is the place after which a page begins.
 type position struct {
 	path   string // "" is the beginning
 	digest [digestBytes]byte
@@ -54,7 +52,6 @@ func makeCursor(req Request, path string, count uint32) string {
 	return encoding.EncodeToString(b)
 }
 
-// cursorDir returns the longest ancestor that fits into a cursor.
 func cursorDir(path string) string {
 	for len(path) > cursorPathMax {
 		path = path[:strings.LastIndexByte(path, '/')]
@@ -92,7 +89,7 @@ func parseCursor(req Request) (*position, error) {
 	return p, nil
 }
 
-// after reports whether a walk visits path later than other. A walk visits a directory, then its entries, then its next sibling.
+// Directories come before their entries.
 func after(path, other string) bool {
 	for i := range min(len(path), len(other)) {
 		a, b := path[i], other[i]
@@ -106,17 +103,14 @@ func after(path, other string) bool {
 
 func below(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
-// reaches reports whether path, or something below it, may come after the position.
 func (p *position) reaches(path string) bool {
 	return p.path == "" && p.found == whole || path == p.path || below(p.path, path) || after(path, p.path)
 }
 
-// before reports whether path comes after the position; false while a cut path is still searched for.
 func (p *position) before(path string) bool {
 	return p.found != byDigest && p.found != byCount && (p.path == "" || after(path, p.path))
 }
 
-// entriesOf returns how many entries of dir were listed by earlier pages.
 func (p *position) entriesOf(dir string) uint32 {
 	if dir == p.dir {
 		return p.seen
@@ -124,8 +118,7 @@ func (p *position) entriesOf(dir string) uint32 {
 	return 0
 }
 
-// passed reports whether the entry at path comes after the position. The walk must call it for every entry, in order:
-// it counts the entries below a cut path's ancestor.
+// passed counts entries below a cut path's ancestor: call it for each, in order.
 func (p *position) passed(path string) bool {
 	if p.found != byDigest && p.found != byCount {
 		return p.path == "" && p.found == whole || after(path, p.path)

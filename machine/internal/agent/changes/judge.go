@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 )
 
-// sameStat compares what stat shows. An entry outside the upper layer that is sameStat counts as the template's own. Inode
-// numbers would be exact, but the engine invents those that a guest sees.
+// An entry outside the upper layer that is sameStat is the template's. Inode numbers would be exact, but the engine
+// invents them.
 func sameStat(a, b *side) bool {
 	return sameOwner(a, b) && a.Mtim == b.Mtim && a.Rdev == b.Rdev && (a.kind() == unix.S_IFDIR || a.Size == b.Size)
 }
 
 func sameOwner(a, b *side) bool { return a.Mode == b.Mode && a.Uid == b.Uid && a.Gid == b.Gid }
 
-// compareEntries compares two entries of one type; "" means no change. A directory's mtime changes with each entry, so it is ignored.
+// "" means no change. A directory's mtime, which changes with each entry, is ignored.
 func (w *walk) compareEntries(now, before *side) string {
 	switch now.kind() {
 	case unix.S_IFDIR:
@@ -45,7 +45,6 @@ func (w *walk) compareEntries(now, before *side) string {
 	return metadata
 }
 
-// isOwn reports whether the file is still exactly as the service wrote it.
 func (w *walk) isOwn(now *side, path string) bool {
 	own, ok := w.req.Own[path]
 	if !ok || now.Mode != unix.S_IFREG|own.Mode || now.Uid != 0 || now.Gid != 0 || now.Size != int64(len(own.Content)) {
@@ -68,7 +67,7 @@ func target(s *side) string {
 	return string(buffer[:n])
 }
 
-// sameContent compares the bytes while the call's read budget lasts, then only the mtimes.
+// Beyond the call's budget only mtimes are compared.
 func (w *walk) sameContent(now, before *side) bool {
 	if now.Size != before.Size {
 		return false
@@ -87,7 +86,7 @@ func (w *walk) sameContent(now, before *side) bool {
 	return a != nil && b != nil && sameBytes(a, b)
 }
 
-// file opens a regular file; nil on failure. It checks the type again, since the file may have been replaced.
+// The file may have been replaced since its stat.
 func (s *side) file() *os.File {
 	fd, err := unix.Openat(int(s.dir.Fd()), s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -115,7 +114,6 @@ func sameBytes(a, b io.Reader) bool {
 	}
 }
 
-// digest returns "" if the file is too large or unreadable.
 func (s *side) digest() string {
 	f := s.file()
 	if f == nil {

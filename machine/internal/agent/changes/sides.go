@@ -10,7 +10,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/dirents"
 )
 
-// side is one entry in one view (merged or template).
 type side struct {
 	dir  *os.File
 	name string
@@ -18,7 +17,6 @@ type side struct {
 	unix.Stat_t
 }
 
-// open opens a directory; nil if it no longer exists.
 func (s *side) open() *os.File {
 	fd, err := unix.Openat(int(s.dir.Fd()), s.name, directoryFlags, 0)
 	if err != nil {
@@ -29,7 +27,6 @@ func (s *side) open() *os.File {
 
 func (s *side) kind() uint32 { return s.Mode & unix.S_IFMT }
 
-// lstat returns nil if the name does not exist.
 func lstat(dir *os.File, name string) *side {
 	s := &side{dir: dir, name: name}
 	if unix.Fstatat(int(dir.Fd()), name, &s.Stat_t, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -39,8 +36,7 @@ func lstat(dir *os.File, name string) *side {
 }
 
 const (
-	// sides prefetches lstat of aheadNames names with several goroutines: each call is a round trip into gVisor, and
-	// may wait for the disk.
+	// Several goroutines lstat ahead: each call is a round trip into gVisor, and may wait for the disk.
 	aheadNames = 32
 	lookers    = 4
 )
@@ -57,7 +53,7 @@ func (w *walk) sides(dir *os.File, path string) *sidePrefetcher {
 	return &sidePrefetcher{w: w, dir: dir, path: path}
 }
 
-// at returns the side of list[i], nil if it is missing or cannot be on this page. Callers ask in ascending order.
+// nil: list[i] is missing or not on this page. Callers ask in ascending order.
 func (s *sidePrefetcher) at(list []string, i int) *side {
 	if i >= s.begun {
 		end := min(i+aheadNames, len(list))
@@ -82,7 +78,6 @@ func (s *sidePrefetcher) look(list []string) []*side {
 	return found
 }
 
-// names lists a directory, sorted; an unreadable one is empty.
 func (w *walk) names(dir *os.File) []dirents.Item {
 	if w.dirents == nil {
 		w.dirents = make([]byte, dirents.BufferBytes)
@@ -90,8 +85,7 @@ func (w *walk) names(dir *os.File) []dirents.Item {
 	return dirents.Read(int(dir.Fd()), w.dirents, namesMax)
 }
 
-// sideFromDirent builds a side from the directory entry alone, or returns nil if the entry needs an lstat. A summary needs only
-// the type. A page can leave regular files and links to the disk reader, if their path is UTF-8.
+// nil: the entry needs an lstat. The disk reader takes files and links with UTF-8 paths.
 func (w *walk) sideFromDirent(dir *os.File, it dirents.Item, path string) *side {
 	s := &side{dir: dir, name: it.Name, bare: true}
 	switch it.Kind {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// mountPoints hide the disk below them.
+// They hide the disk below them.
 var mountPoints = []string{"/dev", "/proc", "/sys", "/tmp", "/volumes"}
 
 type walk struct {
@@ -40,8 +40,7 @@ func openRoot(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// upperNames closes the upper directory right after reading it. The guest can remove the directory without the engine
-// noticing, and a checkpoint with an open, removed directory cannot be restored.
+// A guest can remove the directory without the engine noticing, and a checkpoint with it open cannot be restored.
 func (w *walk) upperNames(path string) map[string]bool {
 	fd, err := w.upper.Open("/"+path, directoryFlags, 0)
 	if err != nil {
@@ -57,7 +56,6 @@ func (w *walk) upperNames(path string) map[string]bool {
 	return set
 }
 
-// compared walks a directory that exists in both views. path is "" for the root, else like "/etc".
 func (w *walk) compared(merged, template *os.File, path string, depth int) error {
 	inUpper := w.upperNames(path)
 	var list []string
@@ -83,7 +81,6 @@ func (w *walk) compared(merged, template *os.File, path string, depth int) error
 	return nil
 }
 
-// compareName compares one name; now or before is nil if the name is missing in that view.
 func (w *walk) compareName(now, before *side, path string, inUpper bool, depth int) error {
 	switch {
 	case now == nil && before == nil:
@@ -120,7 +117,6 @@ func (w *walk) compareName(now, before *side, path string, inUpper bool, depth i
 	return w.compared(merged, template, path, depth+1)
 }
 
-// emitTree emits a new or replaced entry, and everything below it as added.
 func (w *walk) emitTree(kind string, now *side, path string, depth int) error {
 	if err := w.emit(kind, now, path, true); err != nil {
 		return err
@@ -171,12 +167,11 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// concerns reports whether path, or something below it, may be on this page.
+// Also something below path may be on this page.
 func (w *walk) concerns(path, name string) bool {
 	return !slices.Contains(mountPoints, path) && !files.Hidden(name) && related(path, w.req.PathPrefix) && w.from.reaches(path)
 }
 
-// visit is concerns with a deadline: it ends a page that takes too long.
 func (w *walk) visit(path, name string) (bool, error) {
 	if !w.concerns(path, name) {
 		return false, nil
@@ -186,7 +181,7 @@ func (w *walk) visit(path, name string) (bool, error) {
 		return false, errPageFull
 	default:
 	}
-	// Every page must progress, or paging would never end.
+	// Every page must progress, or paging never ends.
 	if w.last != "" && time.Now().After(w.deadline) {
 		return false, errPageFull
 	}
@@ -196,7 +191,6 @@ func (w *walk) visit(path, name string) (bool, error) {
 	return true, nil
 }
 
-// related reports whether path, or something below it, may have the prefix.
 func related(path, prefix string) bool {
 	return strings.HasPrefix(path, prefix) || strings.HasPrefix(prefix, path+"/")
 }
@@ -218,7 +212,6 @@ func (w *walk) emit(kind string, s *side, path string, current bool) error {
 	return w.take(c)
 }
 
-// note records the state of a cursor after this entry.
 func (w *walk) note(path string) {
 	dir := cursorDir(path)
 	if dir != w.countDir {

@@ -1,4 +1,4 @@
-// Package dirents reads directory entries with their types.
+// Package dirents reads directory entries with types.
 package dirents
 
 import (
@@ -16,7 +16,7 @@ type Item struct {
 }
 
 const (
-	// BufferBytes fits a directory of a thousand names in one call.
+	// BufferBytes fits a thousand names.
 	BufferBytes = 64 << 10
 	// Offsets in struct linux_dirent64.
 	direntLengthAt = 16
@@ -24,7 +24,7 @@ const (
 	direntNameAt   = 19
 )
 
-// Read returns at most namesMax entries, sorted by name; none if dir is unreadable. The type saves a stat per file; package os drops it.
+// Read sorts by name; none if dir is unreadable. The type, which package os drops, saves a stat per file.
 func Read(dir int, buffer []byte, namesMax int) []Item {
 	var items []Item
 	for len(items) < namesMax {

@@ -1,4 +1,4 @@
-// Package fail defines the agent's errors: code, reason and HTTP status.
+// Package fail defines the agent's errors.
 package fail
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Error is an error reply with its HTTP status, as in the gateway's error table.
+// Error is a row of the gateway's error table.
 type Error struct {
 	Status int
 	wire.AgentError
@@ -54,12 +54,12 @@ func Timeout(message string) *Error {
 	return refuse(http.StatusGatewayTimeout, "timeout", "", message)
 }
 
-// TooLarge is a 413 with the limit in details.max_bytes.
+// TooLarge is a 413 with details.max_bytes.
 func TooLarge(message string, maxBytes int64) *Error {
 	return refuse(http.StatusRequestEntityTooLarge, "payload_too_large", "", message).With("max_bytes", maxBytes)
 }
 
-// RangeNotSatisfiable is a 416 with the file's size in details.size.
+// RangeNotSatisfiable is a 416 with details.size.
 func RangeNotSatisfiable(sizeBytes int64) *Error {
 	return refuse(http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", "", "The range starts past the end of the file").
 		With("size", sizeBytes)
@@ -73,7 +73,7 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
-// From converts any error. A full disk and exhausted resources are the workspace's; any other unknown error is the agent's fault.
+// From blames the workspace for exhausted disk and resources, else the agent.
 func From(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {

@@ -15,13 +15,13 @@ import (
 
 const (
 	componentsMax = 1024
-	// depthMax limits recursive deletes: each level keeps a descriptor open.
+	// Each level keeps a descriptor open.
 	depthMax = 2048
-	// roundsMax limits rounds per directory: a guest may refill it as fast as it is emptied.
+	// A guest may refill a directory as fast as it is emptied.
 	roundsMax = 100000
 )
 
-// Mkdir creates a directory. With parents it creates missing ancestors and accepts an existing directory.
+// Mkdir accepts an existing directory only with parents.
 func Mkdir(r *guestroot.Root, req wire.MkdirRequest, owner Owner) (wire.FileInfo, error) {
 	if err := CheckPath(req.Path); err != nil {
 		return wire.FileInfo{}, err
@@ -102,7 +102,7 @@ func makeParents(r *guestroot.Root, dir string, owner Owner) error {
 	return nil
 }
 
-// Delete removes a file, a link or a directory; recursive allows a directory that is not empty.
+// Delete removes a file, a link or a directory.
 func Delete(r *guestroot.Root, path string, recursive bool) error {
 	if err := CheckPath(path); err != nil {
 		return err
@@ -131,7 +131,7 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 	return nil
 }
 
-// removeTree keeps a descriptor per level, so replacing a directory by a link cannot redirect the deletion.
+// A descriptor per level: replacing a directory by a link cannot redirect the deletion.
 func removeTree(dir int, name string, depth int) error {
 	if depth == 0 {
 		return unix.ENAMETOOLONG
@@ -139,7 +139,7 @@ func removeTree(dir int, name string, depth int) error {
 	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(dir, name, how)
 	if errors.Is(err, unix.EXDEV) {
-		return unix.EBUSY // a mount point, as in leaveMountPoint
+		return unix.EBUSY // a mount point, as in refuseMountPoint
 	}
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func removeTree(dir int, name string, depth int) error {
 				return err
 			}
 		}
-		// Deletions shift the read position: rewind until the directory is empty.
+		// Deletions shift the read position.
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}

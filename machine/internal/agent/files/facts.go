@@ -11,7 +11,7 @@ import (
 
 const FactsMax = 1000
 
-// FactsOf stats paths below the root without following links; nil means missing. Consecutive paths of one directory share one open.
+// FactsOf follows no links; nil means missing. Neighbours of one directory share an open.
 func FactsOf(root *guestroot.Root, paths []string) []*wire.Fact {
 	facts := make([]*wire.Fact, len(paths))
 	opened, dir := "", -1

@@ -21,7 +21,6 @@ import (
 
 var me = Owner{os.Getuid(), os.Getgid()}
 
-// tree is a guest's root next to a canary that must not be reached.
 func tree(t *testing.T) (*guestroot.Root, string) {
 	t.Helper()
 	outer := t.TempDir()
@@ -96,7 +95,6 @@ func TestNoPathLeavesTheRoot(t *testing.T) {
 		}
 		_, err := Write(r, path, strings.NewReader("overwritten"), WriteOptions{Owner: me})
 		if err == nil {
-			// A file may appear inside the root under this name; never outside.
 			_ = Delete(r, path, false)
 		}
 	}
@@ -313,7 +311,6 @@ func TestMkdirMoveAndDelete(t *testing.T) {
 	}
 }
 
-// A directory that is replaced by a link again and again never shows files outside of the root.
 func TestASwappedDirectoryNeverShowsTheOutside(t *testing.T) {
 	r, root := tree(t)
 	must(t, os.MkdirAll(filepath.Join(root, "d"), 0o755))

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A write goes to a hidden file in the target's directory, which is then renamed. If the machine dies before the
-// rename, the hidden file remains. The next agent that writes to the directory removes it.
+// A write renames a hidden file. If the machine dies before, the next agent that writes in the directory removes it.
 
 const (
 	hiddenPrefix = ".berth-"
@@ -23,7 +22,7 @@ const (
 	sweepNamesMax = 50000 // names read per directory
 )
 
-// Hidden reports whether name is that of an unfinished write.
+// Hidden reports whether name is of an unfinished write.
 func Hidden(name string) bool {
 	return strings.HasPrefix(name, hiddenPrefix) && strings.HasSuffix(name, hiddenSuffix) && len(name) == len(hiddenPrefix)+32+len(hiddenSuffix)
 }
@@ -36,7 +35,6 @@ type hiddenFiles struct {
 	swept map[[2]uint64]bool // by device and inode
 }
 
-// hiddenIn returns a new hidden name for a file in dir. The name counts as in use until done is called.
 func hiddenIn(dir int) (name string, done func(), err error) {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -54,7 +52,6 @@ func hiddenIn(dir int) (name string, done func(), err error) {
 	}, nil
 }
 
-// sweepOnce removes hidden files that earlier agents left in dir, in the background.
 func (h *hiddenFiles) sweepOnce(dir int) {
 	var st unix.Stat_t
 	if unix.Fstat(dir, &st) != nil {

@@ -22,7 +22,6 @@ func TestWhatADeadMachineDidNotFinishGoesWithTheNextWriteBeside(t *testing.T) {
 	for _, name := range append(guests, filepath.Base(left)) {
 		must(t, os.WriteFile(filepath.Join(home, name), []byte("written"), 0o600))
 	}
-	// The unfinished write of this agent must not be removed.
 	body, send := io.Pipe()
 	slow := make(chan error)
 	go func() {

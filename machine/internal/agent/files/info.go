@@ -19,11 +19,11 @@ import (
 
 const (
 	statRevisionBytesMax = 256 << 20
-	// directoryNamesMax limits the names read per directory, since they are sorted in memory.
+	// They are sorted in memory.
 	directoryNamesMax = 200000
 )
 
-// Stat describes a path and does not follow a final link. withRevision adds the SHA-256 of the content.
+// Stat does not follow a final link.
 func Stat(r *guestroot.Root, path string, withRevision bool) (wire.FileInfo, error) {
 	if err := CheckPath(path); err != nil {
 		return wire.FileInfo{}, err
@@ -47,7 +47,7 @@ func Stat(r *guestroot.Root, path string, withRevision bool) (wire.FileInfo, err
 	return info, err
 }
 
-// StatTarget follows links to a regular file and describes it, with its revision.
+// StatTarget follows links to a regular file.
 func StatTarget(r *guestroot.Root, path string) (wire.FileInfo, error) {
 	f, st, err := openRegular(r, path)
 	if err != nil {
@@ -88,7 +88,6 @@ func TypeOf(mode uint32) string {
 	return "other"
 }
 
-// readLink returns a link's target, "" if it is not UTF-8.
 func readLink(dir int, name string) string {
 	var buffer [pathBytesMax]byte
 	n, err := unix.Readlinkat(dir, name, buffer[:])
@@ -98,7 +97,6 @@ func readLink(dir int, name string) string {
 	return string(buffer[:n])
 }
 
-// openRegular opens a regular file for reading, and neither blocks on a FIFO nor opens a device.
 func openRegular(r *guestroot.Root, path string) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
 	// O_PATH first: opening a device can have side effects, and opening a FIFO makes the agent its reader.
@@ -130,7 +128,6 @@ func notAFile(path string) error {
 	return fail.Conflict("not_a_file", "The path is not a regular file").With("path", path)
 }
 
-// revisionOf returns the SHA-256 of a regular file, "" if it is larger than bytesMax.
 func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) {
 	f, st, err := openRegular(r, path)
 	if err != nil {
@@ -140,7 +137,7 @@ func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) 
 	return Digest(f, &st, bytesMax)
 }
 
-// Digest returns the SHA-256 of an open file, "" if it is larger than bytesMax. Digests of unchanged files are cached.
+// Digest is the SHA-256, "" above bytesMax.
 func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	if st.Size > bytesMax {
 		return "", nil
@@ -161,8 +158,7 @@ func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	return sum, nil
 }
 
-// entryOf describes a directory entry; false if it no longer exists. Bytes that are not UTF-8 are escaped, so such a
-// name cannot be used in another call.
+// A name that is not UTF-8 is escaped, so no other call can use it.
 func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool) {
 	if unix.Fstatat(dir, name, st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return wire.FileInfo{}, false
@@ -175,7 +171,7 @@ func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool
 	return info, true
 }
 
-// EscapeName escapes bytes of a name that are not UTF-8, for JSON.
+// EscapeName escapes bytes that are not UTF-8.
 func EscapeName(name string) string {
 	if utf8.ValidString(name) {
 		return name

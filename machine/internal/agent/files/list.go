@@ -18,13 +18,13 @@ import (
 const (
 	listLimitDefault = 1000
 	listLimitMax     = 10000
-	// listDepthMax limits the directories open at once; deeper ones are left out.
+	// Each level keeps a directory open.
 	listDepthMax = 1024
-	// listBytesMax limits a page by the bytes of its names, paths and link targets.
+	// Bytes of names, paths and link targets.
 	listBytesMax = 8 << 20
 )
 
-// ListOptions select a page. Recursive lists each directory, then its entries. It follows no links and does not enter mounts.
+// ListOptions Recursive follows no links and enters no mounts.
 type ListOptions struct {
 	Limit     int
 	Cursor    string
@@ -32,7 +32,7 @@ type ListOptions struct {
 	Gone      <-chan struct{}
 }
 
-// List returns one page of a directory, sorted by name, with a cursor if there are more entries.
+// List sorts a directory by name.
 func List(r *guestroot.Root, path string, o ListOptions) (wire.FileList, error) {
 	l := &lister{o: o, list: wire.FileList{Entries: []wire.FileInfo{}}}
 	if err := CheckPath(path); err != nil {
@@ -76,8 +76,8 @@ type lister struct {
 	last   string // path of the last entry, relative to the start
 }
 
-// directory takes over fd. shown and relative are prefixes that end with a slash or are empty. steps lead to the last
-// entry of the previous page.
+// directory takes over fd. shown and relative end with a slash or are empty. steps lead to the previous page's last
+// entry.
 func (l *lister) directory(fd int, shown, relative string, steps []string, depth int) error {
 	dir := os.NewFile(uintptr(fd), "directory")
 	defer dir.Close()
@@ -99,7 +99,7 @@ func (l *lister) directory(fd int, shown, relative string, steps []string, depth
 	return nil
 }
 
-// entry lists one name and, if Recursive, the entries below. on: the previous page already listed this name.
+// on: the previous page listed this name.
 func (l *lister) entry(dir int, name, shown, relative string, on bool, rest []string, depth int) error {
 	var st unix.Stat_t
 	info, ok := entryOf(dir, shown, name, &st)

@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileLocks serializes the agent's changes of one file, so that a patch replaces the content that it read. Guest processes do not take part.
+// A patch must replace the content that it read. Guest processes do not take part.
 var fileLocks = lockTable{of: map[fileName]*fileLock{}}
 
-// fileName identifies a name, whichever path led to it.
 type fileName struct {
 	dev, ino uint64 // of the directory
 	name     string
@@ -25,7 +24,6 @@ type fileLock struct {
 	users int
 }
 
-// take waits for the lock of the name at.
 func (t *lockTable) take(at *pathTarget) (release func(), err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(at.dir, &st); err != nil {

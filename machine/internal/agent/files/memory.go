@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remembered caches digests: hashing is most of the cost of a read, and most files are read again.
+// Hashing is most of a read's cost, and most files are read again.
 var remembered = digests{of: map[version]string{}}
 
 const (
 	digestsMax = 1024
-	// settledFor: a file changed this recently could change again without a new time stamp.
+	// A file may change again without a new time stamp.
 	settledFor = 2 * time.Second
 )
 
@@ -37,7 +37,6 @@ func (d *digests) find(st *unix.Stat_t) (string, bool) {
 	return sum, ok
 }
 
-// keep stores the digest only if the file did not change while it was hashed or shortly before.
 func (d *digests) keep(before, after *unix.Stat_t, sum string) {
 	v := versionOf(before)
 	changed := time.Unix(before.Ctim.Unix())

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mergeInto moves the entries of one directory into another. With move=false it only checks that nothing conflicts.
 func mergeInto(from, to int, shown string, move bool, depth int) error {
 	if depth == 0 {
 		return Explain(unix.ENAMETOOLONG, shown)

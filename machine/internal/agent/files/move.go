@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Move renames a path. Without overwrite an existing target is refused atomically. A file or link is copied to another file system, as mv
-// does. A directory is not, since such a copy cannot appear all at once. A closed gone stops the copy.
+// Move refuses an existing target atomically, unless overwrite. A file or link is copied to another file system, as mv
+// does; a directory's copy could not appear at once.
 func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.FileInfo, error) {
 	for _, path := range []string{req.From, req.To} {
 		if err := CheckPath(path); err != nil {
@@ -60,14 +60,14 @@ func rename(from, to *pathTarget, overwrite bool) error {
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 		return err
 	}
-	// Some shared file systems lack RENAME_NOREPLACE: check first, although another writer can win the race.
+	// Some shared file systems lack RENAME_NOREPLACE; another writer can win this race.
 	if _, missing := to.stat(); missing == nil {
 		return unix.EEXIST
 	}
 	return unix.Renameat(from.dir, from.name, to.dir, to.name)
 }
 
-// crossDeviceMove moves a file or link to another file system. The target appears whole; the source is removed once the target is durable.
+// The target appears whole; the source is removed once it is durable.
 type crossDeviceMove struct {
 	from, to *pathTarget
 	old      unix.Stat_t
@@ -95,7 +95,7 @@ func (c *crossDeviceMove) run(overwrite bool) error {
 	return unix.Unlinkat(c.from.dir, c.from.name, 0)
 }
 
-// refused fails early, before the copy; the rename checks again.
+// The rename checks again.
 func (c *crossDeviceMove) refused(overwrite bool) error {
 	st, err := c.to.stat()
 	switch {
@@ -170,7 +170,6 @@ func (c *crossDeviceMove) copyFile(name string) error {
 	return target.Sync()
 }
 
-// cancelableReader stops reading when the caller has gone.
 type cancelableReader struct {
 	io.Reader
 	gone <-chan struct{}

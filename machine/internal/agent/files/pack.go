@@ -29,8 +29,7 @@ type Pack struct {
 	buffer  []byte
 }
 
-// OpenPack opens the directory, while an error can still be reported. Without holes, sparse files are sent with zeros,
-// for readers that do not support them.
+// OpenPack fails while an error can still be reported. Without holes, zeros are sent.
 func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) (*Pack, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -44,8 +43,8 @@ func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) 
 
 func (p *Pack) Close() { p.dir.Close() }
 
-// Send writes files, directories and links with owners, modes and times, sorted by the bytes of their names. Hard links
-// become separate files. Mounts and other types are left out. After an error the tar is incomplete.
+// Send sorts names by bytes, copies hard links, and leaves out mounts and other types. After an error the tar is
+// incomplete.
 func (p *Pack) Send(w io.Writer) error {
 	p.out = w
 	archive := tar.NewWriter(w)
@@ -131,7 +130,7 @@ func (p *Pack) below(archive *tar.Writer, dir int, name string, header *tar.Head
 	return p.directory(archive, f, prefix, depth+1)
 }
 
-// file sends exactly as many bytes as the file had when opened. A file that shrinks makes the tar fail.
+// If the file shrinks below its first size, the tar fails.
 func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Header) error {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -158,7 +157,7 @@ func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Heade
 	return p.send(archive, f, piece{0, st.Size})
 }
 
-// checkNotShrunk fails if the file has shrunk: its lost end would have been read as a hole.
+// The lost end would read as a hole.
 func checkNotShrunk(f *os.File, size int64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

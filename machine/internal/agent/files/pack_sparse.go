@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// holesBytesMin is the saving from which a file is sent as sparse; fewer programs read that format.
+	// The sparse format must save this much: fewer programs read it.
 	holesBytesMin = 1 << 20
 	// Smaller holes are sent as zeros.
 	holeBytesMin = 64 << 10
-	// sparsePiecesMax keeps the sparse map below 1 MiB, the limit of Go's tar reader.
+	// The limit of Go's tar reader is a map of 1 MiB.
 	sparsePiecesMax = 16 << 10
-	// holesLookedAtMax limits the seeks in a file with many holes; the rest counts as data.
+	// The rest counts as data.
 	holesLookedAtMax = 64 << 10
 
 	tarBlock = 512
@@ -28,8 +28,7 @@ const (
 
 type piece struct{ at, size int64 }
 
-// dataOf returns the data ranges of a file, nil if holes save too little or are not reported. GNU tar expects an empty
-// piece after a hole at the end.
+// nil: holes save too little or are not reported. GNU tar expects an empty piece after a final hole.
 func dataOf(f *os.File, size int64) []piece {
 	var pieces []piece
 	holes := int64(0)
@@ -55,7 +54,6 @@ func dataOf(f *os.File, size int64) []piece {
 	return pieces
 }
 
-// nextData returns the next data range from at on, empty and at the end if there is none.
 func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	from, err = unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
@@ -71,7 +69,7 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	return from, min(to, size), err
 }
 
-// sparse writes a file in GNU tar's PAX sparse format 1.0. Readers without support see a file of another name instead of wrong content.
+// GNU tar's PAX sparse format 1.0. Other readers see another name instead of wrong content.
 func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, pieces []piece) error {
 	sparseMap := strconv.AppendInt(nil, int64(len(pieces)), 10)
 	sparseMap = append(sparseMap, '\n')
@@ -99,7 +97,7 @@ func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, piece
 
 func padded(b []byte) []byte { return append(b, make([]byte, -len(b)&(tarBlock-1))...) }
 
-// sparseHead writes the headers by hand, since Go's tar writer does not support sparse files.
+// Go's tar writer has no sparse files.
 func sparseHead(h *tar.Header, archived int64) []byte {
 	dir, base := path.Split(h.Name)
 	var records []byte
@@ -120,7 +118,7 @@ func sparseHead(h *tar.Header, archived int64) []byte {
 	return append(head, plainHead(tar.TypeReg, "GNUSparseFile.0/"+base, h.Mode, archived)...)
 }
 
-// record formats a PAX record: "<length of the whole record> <key>=<value>\n".
+// "<length of the whole record> <key>=<value>\n"
 func record(key, value string) string {
 	rest := " " + key + "=" + value + "\n"
 	size := len(rest) + len(strconv.Itoa(len(rest)))
@@ -139,7 +137,7 @@ func seconds(t time.Time) string {
 	return fmt.Sprintf("%s%d.%03d", sign, ms/1000, ms%1000)
 }
 
-// plainHead writes a ustar header; owner and time are in the PAX records.
+// Owner and time are in the PAX records.
 func plainHead(kind byte, name string, mode, size int64) []byte {
 	b := make([]byte, tarBlock)
 	copy(b[:100], name)
@@ -158,7 +156,7 @@ func plainHead(kind byte, name string, mode, size int64) []byte {
 	return b
 }
 
-// sizeField is octal, or base 256 from 8 GiB on. A PAX record "size" would be wrong: Python takes it for the size with the holes.
+// Octal, or base 256 from 8 GiB on. In a PAX record "size", Python would include the holes.
 func sizeField(size int64) []byte {
 	if size < 1<<33 {
 		return fmt.Appendf(nil, "%011o\x00", size)
@@ -171,7 +169,6 @@ func sizeField(size int64) []byte {
 	return field
 }
 
-// send copies a range and fails if the file ends before it.
 func (p *Pack) send(w io.Writer, f *os.File, part piece) error {
 	from := cancelableReader{io.NewSectionReader(f, part.at, part.size), p.gone}
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, from, p.buffer)

@@ -18,18 +18,17 @@ const (
 	patchEditsMax     = 1000
 )
 
-// largePatches limits memory: each patch holds the file twice.
+// Each patch holds the file twice.
 var largePatches = make(chan struct{}, 2)
 
 const largePatchBytes = 1 << 20
 
 type PatchOptions struct {
-	Owner Owner
-	// Announce is called before the file changes, as in WriteOptions.
+	Owner    Owner
 	Announce func(wire.PatchResult) error
 }
 
-// Patch edits a file or replaces its content, under the agent's lock of that file.
+// Patch holds the agent's lock of the file.
 func Patch(r *guestroot.Root, req wire.PatchRequest, o PatchOptions) (wire.PatchResult, error) {
 	if err := checkPatch(req); err != nil {
 		return wire.PatchResult{}, err
@@ -113,7 +112,6 @@ func (p *patching) run() error {
 	return nil
 }
 
-// acquireMemory waits for the memory that a large edit needs.
 func (p *patching) acquireMemory() (func(), error) {
 	if p.old == nil || p.req.Content != nil || p.old.Size <= largePatchBytes {
 		return func() {}, nil
@@ -148,7 +146,6 @@ func (p *patching) next() ([]byte, error) {
 	return next, err
 }
 
-// read sets the previous revision, and returns the content if edits need it.
 func (p *patching) read() ([]byte, error) {
 	if p.old == nil {
 		p.result.PreviousRevision = wire.RevisionAbsent

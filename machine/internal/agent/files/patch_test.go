@@ -116,7 +116,6 @@ func TestAnEditMayNotGrowAFileBeyondItsBound(t *testing.T) {
 	}
 }
 
-// Of fifty patches that expect one revision, exactly one wins in each round, and its content stays.
 func TestOfManyPatchesOfOneRevisionOneWins(t *testing.T) {
 	r, root := tree(t)
 	must(t, os.WriteFile(filepath.Join(root, "f"), []byte("0"), 0o644))
@@ -150,7 +149,6 @@ func TestOfManyPatchesOfOneRevisionOneWins(t *testing.T) {
 	}
 }
 
-// Appends and patches of one file overwrite nothing of each other.
 func TestChangesOfOneFileComeInARow(t *testing.T) {
 	r, root := tree(t)
 	must(t, os.WriteFile(filepath.Join(root, "f"), []byte("count: \n"), 0o644))

@@ -1,5 +1,5 @@
-// Package files implements the file calls. The kernel resolves every path below a root (guestroot), so the same code
-// serves a running guest and the mounted disk of a hibernated workspace.
+// Package files implements the file calls. The kernel resolves paths below a root, of a running guest or a hibernated
+// disk.
 package files
 
 import (
@@ -32,7 +32,6 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// pathTarget is a name in an open directory; the name need not exist.
 type pathTarget struct {
 	dir  int
 	name string
@@ -46,8 +45,8 @@ func (p *pathTarget) stat() (unix.Stat_t, error) {
 	return st, err
 }
 
-// refuseMountPoint returns EBUSY for a mount point. The guest's mounts are in another mount namespace. So the kernel
-// would not refuse to remove or move the directory: it would drop the mount, even the machine's /tmp.
+// The guest's mounts are in another mount namespace: the kernel would drop them with the directory, even the machine's
+// /tmp.
 func (p *pathTarget) refuseMountPoint() error {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(p.dir, p.name, how)
@@ -60,7 +59,7 @@ func (p *pathTarget) refuseMountPoint() error {
 	return nil // the caller's operation reports the error
 }
 
-// split cuts off the last component by text alone; the kernel resolves ".." and links in the rest.
+// The kernel resolves ".." and links in dir.
 func split(path string) (dir, name string) {
 	trimmed := strings.TrimRight(path, "/")
 	i := strings.LastIndexByte(trimmed, '/')
@@ -70,7 +69,7 @@ func split(path string) (dir, name string) {
 	return trimmed[:i+1], trimmed[i+1:]
 }
 
-// locate opens the directory of the last component. It refuses the root, "." and "..", which cannot be created, moved or deleted.
+// The root, "." and ".." cannot be created, moved or deleted.
 func locate(r *guestroot.Root, path string) (*pathTarget, error) {
 	dir, name := split(path)
 	if name == "" || name == "." || name == ".." {
@@ -83,7 +82,7 @@ func locate(r *guestroot.Root, path string) (*pathTarget, error) {
 	return &pathTarget{dir: fd, name: name}, nil
 }
 
-// locateTarget follows links in the last component too, so that a write through a link changes its target.
+// A write through a link changes its target.
 func locateTarget(r *guestroot.Root, path string) (*pathTarget, error) {
 	for range linksMax {
 		p, err := locate(r, path)

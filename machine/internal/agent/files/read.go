@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 )
 
-// ReadRevisionBytesMax limits the files whose digest is sent with a read.
+// ReadRevisionBytesMax limits files with a digest.
 const ReadRevisionBytesMax = 16 << 20
 
 type Content struct {
@@ -21,7 +21,7 @@ type Content struct {
 	Revision  string
 }
 
-// Read opens a regular file at offset; length -1 is the rest. The caller closes File.
+// Read takes -1 for the rest. The caller closes File.
 func Read(r *guestroot.Root, path string, offset, length int64, withRevision bool) (*Content, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (c *Content) limit(offset, length int64) error {
 	return nil
 }
 
-// limitUnknown reads from a file of size 0: files in /proc report 0 but have content.
+// Files in /proc report size 0 but have content.
 func (c *Content) limitUnknown() error {
 	first := make([]byte, 4<<10)
 	n, err := io.ReadAtLeast(c.File, first, 1)
@@ -76,5 +76,4 @@ func (c *Content) limitUnknown() error {
 	return nil
 }
 
-// unknownBytesMax limits a file that reports no size.
 const unknownBytesMax = 16 << 20

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// data is one range of data in a file that is otherwise holes.
 type data struct {
 	at    int64
 	bytes int
@@ -39,7 +38,6 @@ func makeSparse(t *testing.T, path string, size int64, parts ...data) {
 	must(t, f.Truncate(size))
 }
 
-// sparseFiles writes files with all kinds of holes.
 func sparseFiles(t *testing.T, dir string, large int64) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
@@ -56,7 +54,6 @@ func sparseFiles(t *testing.T, dir string, large int64) {
 	must(t, os.Chmod(filepath.Join(dir, "middle"), 0o4751))
 }
 
-// sameFiles compares sizes, modes, times, contents and disk usage; of the large file not the content.
 func sameFiles(t *testing.T, want, got string) {
 	t.Helper()
 	count := 0
@@ -162,7 +159,6 @@ func TestWhatTarWritesOfFilesWithHolesIsUnpackedInEachOfItsFormats(t *testing.T)
 	}
 }
 
-// onWrite calls a function after that many bytes.
 type onWrite struct {
 	bytes.Buffer
 	after int

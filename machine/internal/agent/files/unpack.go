@@ -25,8 +25,8 @@ type UnpackOptions struct {
 	Owner         Owner
 }
 
-// Unpack extracts a tar into target. It extracts everything into a hidden subdirectory, syncs it, and renames the
-// entries into place. A part can remain only if the machine dies, or the guest interferes, during the renames.
+// Unpack extracts into a hidden subdirectory, syncs it, and renames the entries. A part can remain only if the machine
+// dies, or the guest interferes, during the renames.
 func Unpack(r *guestroot.Root, target string, body io.Reader, o UnpackOptions) (result wire.TarResult, err error) {
 	if err := CheckPath(target); err != nil {
 		return result, err
@@ -75,7 +75,6 @@ func Unpack(r *guestroot.Root, target string, body io.Reader, o UnpackOptions) (
 	return u.result, nil
 }
 
-// bounded fails a body that exceeds its limit.
 type bounded struct {
 	io.Reader
 	left int64
@@ -100,7 +99,6 @@ type unpacking struct {
 	dirs    []dirMetadata
 }
 
-// dirMetadata is a directory's metadata, applied once all entries are extracted.
 type dirMetadata struct {
 	name string
 	mode uint32
@@ -128,7 +126,6 @@ func (u *unpacking) all(archive *tar.Reader) error {
 	}
 }
 
-// invalidTar reports a malformed tar; refusals and the disk's errnos pass through.
 func invalidTar(err error) error {
 	var refusal *fail.Error
 	var errno unix.Errno
@@ -142,7 +139,6 @@ func refusedEntry(name, why string) error {
 	return fail.Invalid("invalid_path", "An entry of the tar is refused: "+why).With("path", strings.ToValidUTF8(name, "\uFFFD"))
 }
 
-// nameOf returns the clean relative path of an entry; "" is the directory itself.
 func nameOf(name string) (string, error) {
 	switch {
 	case strings.HasPrefix(name, "/"):
@@ -200,7 +196,7 @@ func (u *unpacking) entry(archive *tar.Reader, h *tar.Header) error {
 	return refusedEntry(h.Name, "only files, directories and links are unpacked")
 }
 
-// parent opens the directory of an entry and creates it if missing. It follows no links.
+// It creates missing directories and follows no links.
 func (u *unpacking) parent(name string) (*pathTarget, error) {
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")
@@ -259,7 +255,7 @@ func (u *unpacking) makeAll(dir string) error {
 	return unix.Fchownat(fd, base, u.options.Owner.UID, u.options.Owner.GID, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// removeEarlierEntry removes an earlier entry of the same name: the last one wins.
+// The last entry of a name wins.
 func removeEarlierEntry(at *pathTarget, name string) error {
 	err := unix.Unlinkat(at.dir, at.name, 0)
 	if err == nil || isNotExist(err) {
@@ -309,7 +305,7 @@ func (u *unpacking) file(archive *tar.Reader, name string, h *tar.Header, mode u
 	return setTime(at.dir, at.name, h.ModTime)
 }
 
-// applyDirMetadata sets modes and times, children first: adding an entry changes its parent's time.
+// Children first: adding an entry changes its parent's time.
 func (u *unpacking) applyDirMetadata() error {
 	for i := len(u.dirs) - 1; i >= 0; i-- {
 		d := u.dirs[i]

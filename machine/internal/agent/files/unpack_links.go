@@ -34,7 +34,7 @@ func (u *unpacking) symlink(name string, h *tar.Header) error {
 	return setTime(at.dir, at.name, h.ModTime)
 }
 
-// leadsOut checks the text alone: the agent never follows these links.
+// The agent never follows these links.
 func leadsOut(name, target string) bool {
 	if strings.HasPrefix(target, "/") {
 		return true

@@ -9,10 +9,9 @@ import (
 )
 
 const (
-	// sparseBytesMax limits the total size with holes: Go's tar reader returns holes as zeros, which takes time.
+	// Go's tar reader returns holes as zeros, which takes time.
 	sparseBytesMax = 64 << 30
-	// An aligned block of zerosBytes zeros becomes a hole.
-	zerosBytes = 4 << 10
+	zerosBytes     = 4 << 10
 )
 
 func hasHoles(h *tar.Header) bool {
@@ -27,7 +26,6 @@ func hasHoles(h *tar.Header) bool {
 	return false
 }
 
-// copyData skips blocks of zeros, which leaves holes.
 func (u *unpacking) copyData(f *os.File, from io.Reader, size int64) (int64, error) {
 	for at := int64(0); at < size; {
 		part := u.buffer[:min(int64(len(u.buffer)), size-at)]

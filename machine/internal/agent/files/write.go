@@ -18,7 +18,7 @@ import (
 
 const WriteBytesMax = 7 << 20
 
-// Owner owns the files and directories that a call creates.
+// Owner owns what a call creates.
 type Owner struct{ UID, GID int }
 
 type WriteOptions struct {
@@ -26,12 +26,11 @@ type WriteOptions struct {
 	CreateParents bool
 	Mode          string // octal; "" keeps the mode of an existing file, and is 0644 for a new one
 	Owner         Owner
-	// Announce is called right before the change takes effect; its error stops the write. sizeBefore is the size that
-	// an append starts from.
+	// Announce precedes the change; its error stops the write.
 	Announce func(result wire.WriteResult, sizeBefore int64) error
 }
 
-// Write stores body at path, whole and durable, or changes nothing. body must return an error if the sender disconnects.
+// Write stores body whole and durable, or changes nothing. body must fail if the sender disconnects.
 func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire.WriteResult, error) {
 	if err := CheckPath(path); err != nil {
 		return wire.WriteResult{}, err
@@ -58,7 +57,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	if o.Announce != nil {
 		w.announce = func(sizeBefore int64) error { return o.Announce(w.result, sizeBefore) }
 	}
-	// Check before the body is read; checked again under the file's lock.
+	// Check before the body is read, and again under the lock.
 	if w.old, err = w.existing(); err != nil {
 		return wire.WriteResult{}, err
 	}
@@ -70,7 +69,6 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	return w.result, Explain(err, path)
 }
 
-// asFile refuses a path with a final slash: either a directory is there, or it is no valid name of a file.
 func asFile(r *guestroot.Root, path string) error {
 	if !strings.HasSuffix(path, "/") {
 		return nil
@@ -113,7 +111,6 @@ func (w *writing) existing() (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// replace writes a hidden file in the same directory and renames it over the target.
 func (w *writing) replace(body io.Reader) (err error) {
 	name, done, err := hiddenIn(w.at.dir)
 	if err != nil {
@@ -168,9 +165,8 @@ func (w *writing) tell(sizeBefore int64) error {
 	return w.announce(sizeBefore)
 }
 
-// append extends the file in place, and truncates it again on failure.
 func (w *writing) append(body io.Reader) error {
-	// Read the whole body first: appended bytes are visible at once.
+	// Appended bytes are visible at once.
 	data, err := io.ReadAll(io.LimitReader(body, WriteBytesMax+1))
 	if err != nil {
 		return bodyError(err)
@@ -271,7 +267,7 @@ func (w *writing) copy(f *os.File, body io.Reader) error {
 	return nil
 }
 
-// bodyError maps an error of the copy: errnos of the disk pass through, all else means that the sender disconnected.
+// All but errnos of the disk mean that the sender disconnected.
 func bodyError(err error) error {
 	var errno unix.Errno
 	var refusal *fail.Error
@@ -281,7 +277,6 @@ func bodyError(err error) error {
 	return fail.BadRequest("body_incomplete", "The body ended early")
 }
 
-// applyMetadata sets owner and mode: those of the replaced file, or the defaults.
 func (w *writing) applyMetadata(fd int) error {
 	uid, gid, mode := w.owner.UID, w.owner.GID, uint32(0o644)
 	if w.old != nil {
@@ -296,7 +291,6 @@ func (w *writing) applyMetadata(fd int) error {
 	return unix.Fchmod(fd, mode)
 }
 
-// parseMode returns -1 for "".
 func parseMode(text string) (int64, error) {
 	if text == "" {
 		return -1, nil

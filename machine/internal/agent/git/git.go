@@ -1,5 +1,5 @@
-// Package git runs the guest's own git, as the guest's user and under the guest's network policy. The program is
-// untrusted: it can lie, but only to its own workspace.
+// Package git runs the guest's own git, as its user and under its network policy. It can lie, but only to its own
+// workspace.
 package git
 
 import (
@@ -28,7 +28,6 @@ type Git struct {
 	User   string
 }
 
-// job is one call: several runs of git under one deadline.
 type job struct {
 	git Git
 	ctx context.Context
@@ -45,20 +44,19 @@ func (g Git) begin(ctx context.Context, req wire.GitRequest, settings ...setting
 	return &job{git: g, ctx: ctx, req: req, env: environment(req.Env, settings)}, cancel
 }
 
-// setting is a configuration value that overrides every file.
 type setting struct{ name, value string }
 
-// always: no program chosen by the repository runs, nothing prompts, nothing continues in the background.
+// No program of the repository runs, nothing prompts, nothing continues in the background.
 var always = []setting{
 	{"core.hooksPath", "/dev/null"}, {"core.fsmonitor", "false"}, {"core.pager", "cat"}, {"core.editor", "false"},
 	{"submodule.recurse", "false"}, {"fetch.recurseSubmodules", "false"}, {"commit.gpgSign", "false"}, {"gc.auto", "0"},
 	{"maintenance.auto", "false"}, {"color.ui", "false"},
 }
 
-// passed lists prefixes of GIT_ variables that the workspace may set; others could redirect git or log its headers.
+// Others could redirect git or log its headers.
 var passed = []string{"GIT_SSL_", "GIT_HTTP_", "GIT_AUTHOR_", "GIT_COMMITTER_"}
 
-// environment passes settings by GIT_CONFIG_COUNT, so that credentials are never in arguments or files.
+// GIT_CONFIG_COUNT keeps credentials out of arguments and files.
 func environment(from map[string]string, settings []setting) map[string]string {
 	env := map[string]string{}
 	for name, value := range from {
@@ -88,7 +86,6 @@ func hasAnyPrefix(name string, prefixes []string) bool {
 	return false
 }
 
-// run starts git once. A non-zero exit code is a Result, not an error.
 func (j *job) run(cwd string, stdin []byte, stdoutMax int, arguments ...string) (helper.Result, error) {
 	result, err := j.git.Runner.Run(j.ctx, helper.Command{
 		User: j.git.User, Argv: append([]string{"git"}, arguments...), Env: j.env, Cwd: cwd, Stdin: stdin,
@@ -127,7 +124,7 @@ func (g Git) Clone(ctx context.Context, req wire.GitCloneRequest) (wire.GitHead,
 	return j.head()
 }
 
-// credentialSettings limits the header to the URL's host. Redirects are off, since git would send the header on to their target.
+// Redirects are off: git would send the header on to their target.
 func credentialSettings(req wire.GitCloneRequest) ([]setting, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -157,7 +154,6 @@ func (j *job) head() (wire.GitHead, error) {
 	return head, err
 }
 
-// lineOf returns the output of a successful run; nil if it failed or printed nothing.
 func lineOf(result helper.Result) *string {
 	text := strings.ToValidUTF8(strings.TrimSuffix(string(result.Stdout), "\n"), "\uFFFD")
 	if result.ExitCode != 0 || text == "" {
@@ -195,7 +191,7 @@ func (g Git) Status(ctx context.Context, req wire.GitRequest) (wire.GitStatus, e
 	return status, nil
 }
 
-// Commit stages the paths (all changes if there are none) and commits.
+// Commit stages all changes if there are no paths.
 func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHead, error) {
 	j, cancel := g.begin(ctx, req.GitRequest)
 	defer cancel()
@@ -217,7 +213,7 @@ func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHea
 	return j.head()
 }
 
-// add passes paths by stdin: they may be many, and begin with any character.
+// Paths may be many, and begin with any character.
 func (j *job) add(paths []string) error {
 	arguments := []string{"add", "--all"}
 	var stdin []byte

@@ -11,7 +11,7 @@ import (
 
 var errMalformed = errors.New("git: its answer is not what git writes")
 
-// parseStatus reads `git status --porcelain=v2 --branch -z`. cut: the output was truncated, perhaps inside a record.
+// cut: the output was truncated, perhaps inside a record.
 func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
 	s := wire.GitStatus{Files: []wire.GitFile{}, Truncated: cut}
 	r := records{rest: out}
@@ -35,7 +35,6 @@ func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
 	return s, nil
 }
 
-// records splits at NUL; an unfinished last record stays in rest.
 type records struct{ rest []byte }
 
 func (r *records) next() (string, bool) {
@@ -111,7 +110,7 @@ func (s *status) distance(value string) error {
 	return nil
 }
 
-// file reads a changed path's fields. The path comes last and may contain spaces.
+// The path comes last and may contain spaces.
 func (s *status) file(text string, fields int, conflicted bool, from string) error {
 	parts := strings.SplitN(text, " ", fields)
 	if len(parts) != fields || len(parts[0]) != 2 || parts[fields-1] == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/helper"
 )
 
-// causes maps git's messages (English, by LC_ALL) to our errors; the first match wins.
+// The messages are English by LC_ALL; the first match wins.
 var causes = []struct {
 	said   string
 	refuse func(message string) *fail.Error
@@ -52,7 +52,6 @@ func refusal(result helper.Result) error {
 	return fail.Conflict("git_failed", messageOf(said)).With("exit_code", result.ExitCode).With("output", shown)
 }
 
-// messageOf returns git's first line with "fatal: ", else with "error: ", else any line.
 func messageOf(said string) string {
 	for _, prefix := range []string{"fatal: ", "error: ", ""} {
 		for _, line := range strings.Split(said, "\n") {

@@ -1,4 +1,5 @@
-// Package guard kills processes before the machine runs out of memory. Beyond the cgroup's limit the kernel would kill the whole sandbox.
+// Package guard kills processes before the machine runs out of memory: beyond the cgroup's limit the kernel would kill
+// the whole sandbox.
 package guard
 
 import (
@@ -11,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Thresholds in thousandths of the configured memory, and poll intervals. With 2 ms, one allocator at full speed is
-// caught between killAbove and the limit. Below relaxedBelow a fast poll would only cost CPU.
+// In thousandths of the configured memory. At 2 ms, one allocator at full speed is caught between killAbove and the
+// limit.
 const (
 	relaxedBelow = 600
 	nearAbove    = 820
 	killAbove    = 880
 	endAllAbove  = 970
 
-	// Lower thresholds for fast growth, where the next poll may come too late. The engine's numbers are up to some
-	// hundred milliseconds old. Many processes together may use twice as much by then.
+	// Fast growth lowers thresholds to these: the engine's numbers are some hundred milliseconds old, in which usage
+	// may double.
 	killAboveMin   = 800
 	endAllAboveMin = 940
 
@@ -29,26 +30,25 @@ const (
 	nearEvery    = 2 * time.Millisecond
 )
 
-// After settledAfter polls without a start or a change of memory, the guard polls every settledInterval. Twenty polls a second cost 3 to 8 % of
-// a processor per guest, four cost 1 to 2 %. Growth of 2 GB/s is then detected after at most 512 MiB, for which there is headroom.
+// Twenty polls a second cost 3 to 8 % of a processor per guest, four 1 to 2 %. Growth of 2 GB/s is still detected
+// within 512 MiB, for which there is headroom.
 const (
 	settledInterval = 250 * time.Millisecond
 	settledAfter    = 40
 	settledChange   = 1 // thousandths of the configured memory
 )
 
-// After a kill the memory is released in steps, on a busy host much later than the next poll. So the next kill waits
-// for growth by these thousandths of the configured memory.
+// Memory is released in steps, on a busy host much later than the next poll: the next kill waits for growth, in
+// thousandths.
 const (
 	killAgainGrowth = 20
 	endAllGrowth    = 30
 )
 
-// tasksSlack allows for the agent's own tasks. More tasks than limit and slack mean that the guest evaded the kernel's
-// limit: the guard kills all its processes.
+// For the agent's own tasks. Beyond it the guest has evaded the kernel's limit.
 const tasksSlack = 128
 
-// Guest is controlled by the guard. Its methods must not wait for the guest or the disk: memory grows during the wait.
+// Guest's methods must not wait for the guest or the disk: memory grows meanwhile.
 type Guest interface {
 	Own() []int // pids that must not be killed
 	EndAll(why string)
@@ -59,14 +59,13 @@ type Guard struct {
 	memory atomic.Int64
 	tasks  atomic.Int64
 	used   atomic.Int64 // at the last poll
-	// killedAt is the memory in use at the last kill; 0 once usage fell below killAboveMin.
+	// 0 after usage fell below killAboveMin.
 	killedAt atomic.Int64
 	victims  chan struct{} // request to kill the largest process
-	// Consecutive polls without a change, and the number of tasks at the last poll.
-	still atomic.Int64
-	procs uint16
-	onEnd atomic.Pointer[func(pid int, reason string)]
-	stir  int // eventfd that ends the current pause; -1: none, and polls stay frequent
+	still    atomic.Int64
+	procs    uint16
+	onEnd    atomic.Pointer[func(pid int, reason string)]
+	stir     int // eventfd that ends the current pause; -1: none, and polls stay frequent
 }
 
 func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
@@ -80,7 +79,7 @@ func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
 	return g
 }
 
-// SetLimits sets the memory in bytes (0: as the machine reports) and the number of tasks (0: unlimited).
+// SetLimits takes bytes (0: as the machine reports) and tasks (0: unlimited).
 func (g *Guard) SetLimits(memoryBytes int64, tasks int) {
 	g.memory.Store(memoryBytes)
 	g.tasks.Store(int64(tasks))
@@ -91,7 +90,7 @@ const (
 	ProcessLimit = "process_limit"
 )
 
-// OnEnd sets a function that is called before each kill; pid 0 means all processes of the guest. It must not block.
+// OnEnd's function precedes each kill; pid 0 is the whole guest. It must not block.
 func (g *Guard) OnEnd(told func(pid int, reason string)) { g.onEnd.Store(&told) }
 
 func (g *Guard) tell(pid int, reason string) {
@@ -100,15 +99,14 @@ func (g *Guard) tell(pid int, reason string) {
 	}
 }
 
-// Wake reports that a process was started: polls become frequent at once.
+// Wake makes polls frequent after a start.
 func (g *Guard) Wake() {
 	if g.still.Swap(0) >= settledAfter {
 		_, _ = unix.Write(g.stir, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 
-// loop locks its thread and sleeps in the kernel: with dozens of runnable processes a goroutine switch between threads
-// may take longer than the interval.
+// The loop has its own thread: with dozens of runnable processes a goroutine switch may exceed the interval.
 func (g *Guard) loop() {
 	runtime.LockOSThread()
 	stirred := []unix.PollFd{{Fd: int32(g.stir), Events: unix.POLLIN}} // poll ignores a negative descriptor
@@ -120,7 +118,6 @@ func (g *Guard) loop() {
 	}
 }
 
-// poll polls once and returns the time until the next poll.
 func (g *Guard) poll() time.Duration {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -148,7 +145,7 @@ func (g *Guard) checkMemory(info *unix.Sysinfo_t) time.Duration {
 	if total <= 0 {
 		return relaxedEvery
 	}
-	// A busy host delays polls. The growth since the last poll may repeat before the next one, so lower the thresholds by it.
+	// A busy host delays polls, and the growth may repeat before the next.
 	change := used - g.used.Swap(used)
 	growth := max(0, change) * 1000 / total
 	share := used * 1000 / total
@@ -168,7 +165,6 @@ func (g *Guard) checkMemory(info *unix.Sysinfo_t) time.Duration {
 	}
 }
 
-// relaxed returns the pause while memory is plentiful.
 func (g *Guard) relaxed(changed bool) time.Duration {
 	if changed {
 		g.still.Store(0)
@@ -178,8 +174,8 @@ func (g *Guard) relaxed(changed bool) time.Duration {
 	return relaxedEvery
 }
 
-// handlePressure requests a kill of the largest process, or kills all processes if kills did not help. It must not block. Reading the size of a
-// process takes a lock that page faults hold, for seconds at worst. File pages do not count here: they are in the host's page cache.
+// It must not read a process's size: page faults hold that lock, for seconds at worst. File pages do not count: they
+// are in the host's page cache.
 func (g *Guard) handlePressure(used, total, endAll int64) {
 	killedAt := g.killedAt.Load()
 	grown := (used - killedAt) * 1000 / total

@@ -10,7 +10,6 @@ import (
 
 const pageBytes = 4096
 
-// largest returns the process with the most resident memory, except own.
 func largest(own []int) (pid int, residentBytes int64) {
 	procfs.Visit(func(candidate int, read func(file string) ([]byte, error)) {
 		if slices.Contains(own, candidate) {

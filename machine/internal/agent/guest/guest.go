@@ -1,4 +1,4 @@
-// Package guest holds the adopted workspace: its root, its accounts, and the start of its processes.
+// Package guest holds the adopted workspace, and starts its processes.
 package guest
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// procUnmountDelay delays the unmount of /proc until callers no longer wait for the adopted machine.
+// Callers no longer wait for the adopted machine.
 const procUnmountDelay = time.Second
 
-// Guest is waiting (a spawner is ready), adopted, or briefly broken. It breaks when the guest kills its own init, which
-// kills all its processes. A new spawner then adopts the same tree again.
+// Guest is waiting (a spawner is ready), adopted, or briefly broken by killing its own init; a new spawner then adopts
+// the tree.
 type Guest struct {
 	binary string
 	layout spawn.Layout
@@ -38,8 +38,7 @@ type Guest struct {
 	current *adoptedSpawner
 	volumes []wire.Volume // mounted in the guest
 
-	// The guard must not wait for mu, which an adoption holds throughout. endable is current from its adoption until
-	// its processes are killed. Holders of this lock never block.
+	// The guard must not wait for mu, which an adoption holds throughout. Holders of this lock never block.
 	ending  sync.Mutex
 	endable *adoptedSpawner
 }
@@ -51,7 +50,7 @@ type adoptedSpawner struct {
 	ended   bool // by EndAll; guarded by ending
 }
 
-// New launches the first spawner ahead, so that a claim does not wait for it.
+// New launches the first spawner ahead of a claim.
 func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error) {
 	g := &Guest{binary: binary, layout: layout, reaper: reaper}
 	tasks, err := newTaskLimit()
@@ -99,7 +98,7 @@ func (g *Guest) OnStart(stir func()) {
 	g.stir = stir
 }
 
-// Adopt takes over the claimed tree. Later calls do nothing.
+// Adopt does nothing after the first success.
 func (g *Guest) Adopt() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,12 +140,12 @@ func (g *Guest) adopt() error {
 	g.ending.Lock()
 	g.endable = g.current
 	g.ending.Unlock()
-	// New namespaces have no volumes mounted: mount them again.
+	// New namespaces have no volumes mounted.
 	g.volumes, _ = g.mountVolumes(g.current, nil, g.volumes)
 	return nil
 }
 
-// Root returns the guest's root; the caller releases it.
+// Root returns a reference to release.
 func (g *Guest) Root() (*guestroot.Root, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,10 +155,9 @@ func (g *Guest) Root() (*guestroot.Root, error) {
 	return g.current.root.Acquire(), nil
 }
 
-// ErrUnclaimed means that no tree has been adopted yet.
+// ErrUnclaimed means that no tree has been adopted.
 var ErrUnclaimed = errors.New("guest: not claimed")
 
-// ready adopts the tree again after the guest broke.
 func (g *Guest) ready() error {
 	if g.current != nil {
 		return nil
@@ -170,7 +168,7 @@ func (g *Guest) ready() error {
 	return g.adopt()
 }
 
-// User looks up an account by name or uid.
+// User takes a name or uid.
 func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	root, err := g.Root()
 	if err != nil {
@@ -181,8 +179,8 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	return user, ok, nil
 }
 
-// Start runs a command. If the guest's init has died, Start repairs the guest and tries once more. The kernel refused the first start, so
-// nothing runs twice. If c.Meanwhile is set, descriptors may be gone: the caller retries after ErrRefused.
+// Start repairs a guest whose init has died and tries once more: the kernel refused the first start. With c.Meanwhile
+// descriptors may be gone: the caller retries after ErrRefused.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
 		in, err := g.acquire()
@@ -226,9 +224,8 @@ func (g *Guest) acquire() (*adoptedSpawner, error) {
 	return g.current, nil
 }
 
-// endLate kills a process whose start was abandoned before it ran.
 func (g *Guest) endLate(pid int) {
-	// Open the pidfd before asking the reaper: if it has not reaped the process by then, the pidfd refers to it.
+	// If the process is not reaped by then, the pidfd refers to it.
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		defer unix.Close(pidfd)
@@ -245,7 +242,6 @@ func (g *Guest) endLate(pid int) {
 	}
 }
 
-// retire ends an incumbent and every process in its namespaces; the next caller adopts the tree again.
 func (g *Guest) retire(in *adoptedSpawner) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -256,9 +252,9 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	g.ending.Lock()
 	g.endable = nil
 	g.ending.Unlock()
-	// Init's parent is a worker, which does not reap: the pid cannot be reused.
+	// Init's parent, a worker, does not reap: the pid cannot be reused.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
-	// Kill the workers before Close: their pids are not reused until they are reaped.
+	// Kill them before Close: their pids are not reused until they are reaped.
 	for _, pid := range in.spawner.Workers {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
@@ -270,7 +266,7 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	}()
 }
 
-// EndAll kills every process of the guest by killing its init. It does not block.
+// EndAll kills the guest's init, and so every process. It does not block.
 func (g *Guest) EndAll(why string) {
 	g.ending.Lock()
 	in := g.endable
@@ -279,7 +275,7 @@ func (g *Guest) EndAll(why string) {
 	}
 	if in != nil {
 		in.ended = true
-		// The pid is not reused: init's parent, a worker, lives until retire has cleared endable.
+		// Its parent, a worker, lives until endable is cleared, so the pid is not reused.
 		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	}
 	g.ending.Unlock()
@@ -289,7 +285,7 @@ func (g *Guest) EndAll(why string) {
 	}
 }
 
-// Own returns the pids that must never be killed: the agent, the guest's init and the workers. It does not block.
+// Own returns pids that must never be killed. It does not block.
 func (g *Guest) Own() []int {
 	own := []int{os.Getpid()}
 	g.ending.Lock()

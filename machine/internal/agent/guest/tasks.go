@@ -7,18 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tasksDir is where the agent mounts the sandbox kernel's pids controller. The guest does not see it, since its /sys is bound without
-// submounts. It must not be on the sandbox's disk: a restore runs in another sandbox and would not find the mount point.
+// The guest's /sys is bound without submounts, so it does not see this. On the sandbox's disk, a restore in another
+// sandbox would miss the mount point.
 const tasksDir = "/sys/fs/cgroup"
 
-// spawnerTasks is added to the limit for the threads of a spawner and its workers.
 const spawnerTasks = 24
 
-// taskLimit limits the guest's tasks in the sandbox's kernel. Polling is too slow: five hundred runnable tasks leave
-// the agent hardly any CPU. Each task also costs memory that the guest's accounting does not show.
+// Polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each costs memory outside of the
+// guest's accounting.
 type taskLimit struct{ group string }
 
-// newTaskLimit creates the group. Commands join it because the spawner has.
+// Commands join the group because the spawner has.
 func newTaskLimit() (*taskLimit, error) {
 	if err := unix.Mount("none", tasksDir, "cgroup", 0, "pids"); err != nil {
 		return nil, &os.PathError{Op: "mount", Path: tasksDir, Err: err}

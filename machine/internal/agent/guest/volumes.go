@@ -17,22 +17,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Unmounting selects the treatment of processes that use a volume.
+// Unmounting is the treatment of a volume's users.
 type Unmounting int
 
 const (
-	// LeaveBusy keeps a volume that is in use.
+	// LeaveBusy keeps a volume in use.
 	LeaveBusy Unmounting = iota
-	// EndUsers kills the processes that use it.
+	// EndUsers kills its processes.
 	EndUsers
-	// Detach detaches the volume from its path; open files stay open. The host has already removed the volume.
+	// Detach spares open files: the host has already removed the volume.
 	Detach
 )
 
-// endedTime bounds the wait for killed processes to release the volume.
 const endedTime = 5 * time.Second
 
-// SetVolumes mounts and unmounts until the guest has exactly the wanted volumes. Calls must not overlap.
+// SetVolumes leaves only the wanted volumes mounted. Calls must not overlap.
 func (g *Guest) SetVolumes(wanted []wire.Volume, how Unmounting) (wire.GuestVolumes, error) {
 	answer := wire.GuestVolumes{Busy: []int{}, Refused: []wire.RefusedVolume{}}
 	if len(wanted) == 0 && len(g.mounted()) == 0 {
@@ -84,7 +83,6 @@ func (g *Guest) mountVolumes(in *adoptedSpawner, had, wanted []wire.Volume) (mou
 	return mounted, refused
 }
 
-// mountVolume returns the reason of a failure, or "".
 func (g *Guest) mountVolume(in *adoptedSpawner, v wire.Volume) (why string) {
 	directory, err := makeDirectory(in.root, v.MountPath)
 	if err == nil {
@@ -105,7 +103,6 @@ func (g *Guest) mountVolume(in *adoptedSpawner, v wire.Volume) (why string) {
 	}
 }
 
-// reapMount hands the mount's process to the reaper and returns its errno.
 func (g *Guest) reapMount(started spawn.Started, err error) error {
 	var failed *spawn.StartError
 	switch {
@@ -120,7 +117,7 @@ func (g *Guest) reapMount(started spawn.Started, err error) error {
 	return err
 }
 
-// makeDirectory opens a directory of the guest and creates missing components. It follows no links.
+// makeDirectory follows no links.
 func makeDirectory(root *guestroot.Root, at string) (int, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY
 	parent, err := root.OpenPlain("/", flags)
@@ -151,8 +148,7 @@ func isLink(parent int, name string) bool {
 	return unix.Fstatat(parent, name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// unmountVolume reports whether the volume is gone from the guest. If it is not at its path, the guest's root moved or
-// unmounted it: only the host can then tell whether it is in use.
+// If the guest's root moved or unmounted it, only the host can tell whether it is in use.
 func (g *Guest) unmountVolume(in *adoptedSpawner, v wire.Volume, how Unmounting) bool {
 	if how == Detach {
 		return g.unmountAt(in, v, true) == nil
@@ -199,7 +195,6 @@ func isVolumeAt(root *guestroot.Root, at string) bool {
 	return unix.Fstat(fd, &found) == nil && found.Dev == base.Dev
 }
 
-// endUsers kills every process with an open file on the volume, by the paths in /proc.
 func endUsers(v wire.Volume) {
 	below := []string{v.MountPath, "/volumes/" + strconv.Itoa(v.Place)}
 	for _, pid := range procfs.Users(below) {

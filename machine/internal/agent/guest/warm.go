@@ -6,13 +6,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 )
 
-// touched are files that nearly every first command reads. A program's loader and C library are at one of these paths.
+// Nearly every first command reads these.
 var touched = []string{
 	"/etc/ld.so.cache", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6",
 	"/bin/true", "/bin/sh", "/bin/bash", "/home/user",
 }
 
-// Warm reads the start of files that the first command needs, so that the sandbox has them in memory. It runs no program of the guest.
+// Warm loads files into the sandbox's memory. It runs no program of the guest.
 func (g *Guest) Warm() {
 	root, err := g.Root()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package guestroot opens paths as the guest would resolve them, and never leaves the guest's tree. The kernel walks
-// the path (openat2, RESOLVE_IN_ROOT), so replacing a directory by a link during the walk cannot escape.
+// Package guestroot opens paths as the guest would. The kernel walks them (openat2, RESOLVE_IN_ROOT), so replacing a
+// directory by a link cannot escape.
 package guestroot
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a shared descriptor of the guest's "/", counted by Acquire and Release.
+// Root is a shared descriptor of the guest's "/".
 type Root struct {
 	fd    int
 	alone bool // mounts below are not entered
@@ -22,7 +22,7 @@ type Root struct {
 // New takes over fd; the caller holds the first reference.
 func New(fd int) *Root { return &Root{fd: fd, refs: 1} }
 
-// OpenDir opens a directory of the agent's own view as a root.
+// OpenDir takes a path of the agent's own view.
 func OpenDir(path string) (*Root, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -31,11 +31,11 @@ func OpenDir(path string) (*Root, error) {
 	return New(fd), nil
 }
 
-// ErrInMemory means that the path is on a mount of the machine's memory, not on the disk.
+// ErrInMemory means that the path is not on the disk.
 var ErrInMemory = errors.New("guestroot: in the memory of a machine")
 
-// OpenDisk opens the disk of a hibernated workspace. A stand-in mount covers each directory that the machine keeps in
-// memory. A path that leads there, even by links or "..", returns ErrInMemory.
+// OpenDisk opens a hibernated workspace's disk. Stand-in mounts cover what a machine keeps in memory; a path there,
+// even by links or "..", returns ErrInMemory.
 func OpenDisk(path string) (*Root, error) {
 	r, err := OpenDir(path)
 	if err == nil {
@@ -44,7 +44,7 @@ func OpenDisk(path string) (*Root, error) {
 	return r, err
 }
 
-// Alone reports whether mounts below the root must not be entered.
+// Alone forbids entering mounts below.
 func (r *Root) Alone() bool { return r.alone }
 
 func (r *Root) Acquire() *Root {
@@ -65,7 +65,7 @@ func (r *Root) Release() {
 
 const resolve = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 
-// Open resolves path below the root. Errors are plain errnos, or ErrInMemory.
+// Open returns plain errnos, or ErrInMemory.
 func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
 	if flags&unix.O_CREAT != 0 {
@@ -79,7 +79,7 @@ func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 		if r.alone && errors.Is(err, unix.EXDEV) {
 			return -1, ErrInMemory
 		}
-		// The kernel returns EAGAIN if a rename races with "..". Retry, or a guest could make every open fail.
+		// A rename that races with ".." returns EAGAIN: without retries a guest could make every open fail.
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
 			return fd, err
 		}
@@ -87,7 +87,7 @@ func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// OpenPlain resolves path below the root and returns ELOOP for any link.
+// OpenPlain returns ELOOP for any link.
 func (r *Root) OpenPlain(path string, flags int) (int, error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW), Resolve: resolve | unix.RESOLVE_NO_SYMLINKS}
 	for range 16 {
@@ -99,7 +99,7 @@ func (r *Root) OpenPlain(path string, flags int) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// ReadSmall reads a regular file; a file larger than bytesMax, a FIFO or a device is an error.
+// ReadSmall fails above bytesMax, and for other types.
 func (r *Root) ReadSmall(path string, bytesMax int64) ([]byte, error) {
 	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -117,5 +117,5 @@ func (r *Root) ReadSmall(path string, bytesMax int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, bytesMax))
 }
 
-// FD returns the root's descriptor, valid until Release.
+// FD is valid until Release.
 func (r *Root) FD() int { return r.fd }

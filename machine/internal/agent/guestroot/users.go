@@ -21,7 +21,7 @@ type User struct {
 	Groups            []uint32 // supplementary, with the primary group
 }
 
-// Users looks up accounts in /etc/passwd and /etc/group, and caches both files until they change.
+// Users caches /etc/passwd and /etc/group until they change.
 type Users struct {
 	mu            sync.Mutex
 	passwd, group cached
@@ -32,7 +32,7 @@ type cached struct {
 	data []byte
 }
 
-// Find looks up an account by name or decimal uid.
+// Find takes a name or a decimal uid.
 func (u *Users) Find(r *Root, name string) (User, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,7 +45,6 @@ func (u *Users) Find(r *Root, name string) (User, bool) {
 	return user, true
 }
 
-// read returns the file's bytes, nil if it cannot be read.
 func (c *cached) read(r *Root, path string) []byte {
 	if c.fresh(r, path) {
 		return c.data
@@ -66,8 +65,7 @@ func (c *cached) read(r *Root, path string) []byte {
 	return c.data
 }
 
-// fresh compares the cached stat with the file's, by one system call. A link at /etc would resolve in the agent's view.
-// That can only make the comparison fail, since nothing but numbers is read.
+// A link at /etc would resolve in the agent's view, but only numbers are read: the comparison can only fail.
 func (c *cached) fresh(r *Root, path string) bool {
 	var st unix.Stat_t
 	return c.data != nil && unix.Fstatat(r.fd, path[1:], &st, unix.AT_SYMLINK_NOFOLLOW) == nil && keyOf(&st) == c.key
@@ -77,7 +75,6 @@ func keyOf(st *unix.Stat_t) [6]int64 {
 	return [6]int64{int64(st.Ino), st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec}
 }
 
-// lines calls each with the colon-separated fields of every line, until it returns true.
 func lines(data []byte, fieldsMin int, each func(fields []string) bool) {
 	for range accountLinesMax {
 		line, rest, more := bytes.Cut(data, []byte{'\n'})

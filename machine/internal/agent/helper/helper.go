@@ -1,5 +1,5 @@
-// Package helper runs a program of the guest for the agent. The program is untrusted and may hang: its output is
-// limited, and its process group is killed at the deadline.
+// Package helper runs an untrusted program of the guest: its output is limited, and its process group is killed at the
+// deadline.
 package helper
 
 import (
@@ -40,7 +40,7 @@ func New(guest Guest, reaper *reap.Reaper) *Runner {
 	return &Runner{guest: guest, reaper: reaper, slots: make(chan struct{}, atOnceMax)}
 }
 
-// Command is one program. Env overrides the user's login environment.
+// Command Env overrides the user's login environment.
 type Command struct {
 	User      string
 	Argv      []string
@@ -59,7 +59,7 @@ type Result struct {
 
 var ErrMissing = errors.New("helper: the guest has no such program")
 
-// Run returns once the program has ended. If ctx ends first, Run stops the program and returns ctx's error.
+// Run stops the program if ctx ends first.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -89,7 +89,7 @@ type Process struct {
 	gone   bool
 }
 
-// Start runs a program on the caller's descriptors, which the caller still closes.
+// Start leaves the descriptors open.
 func (r *Runner) Start(c Command, stdin, stdout, stderr int) (*Process, error) {
 	user, ok, err := r.guest.User(c.User)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *Process) ended(status unix.WaitStatus) {
 	close(p.Ended)
 }
 
-// Signal signals the process group unless the leader has been reaped: its number may then be another process.
+// Signal spares a reaped leader: its number may be another process.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *Process) Signal(signal syscall.Signal) {
 	}
 }
 
-// Stop ends the process group and waits until its leader is reaped.
+// Stop waits until the leader is reaped.
 func (p *Process) Stop() {
 	p.Signal(unix.SIGTERM)
 	select {

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipe has the agent's end, and the program's end, which blocks as programs expect.
 type pipe struct {
 	ours   *os.File
 	theirs int
@@ -30,7 +29,6 @@ func newPipes() (*pipes, error) {
 	return p, nil
 }
 
-// open creates the pipe; kept is the index of the agent's end.
 func (p *pipe) open(kept int) error {
 	p.theirs = -1
 	var fds [2]int
@@ -70,7 +68,7 @@ func (p *pipes) feed(data []byte) {
 	p.stdin.ours.Close()
 }
 
-// collect reads to the end. It keeps bytesMax bytes, drops the rest, and then signals full once.
+// What exceeds bytesMax is dropped, and full signaled once.
 func collect(from *os.File, bytesMax int, full chan<- struct{}) <-chan []byte {
 	done := make(chan []byte, 1)
 	go func() {

@@ -14,8 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Names in the state directory that each boot creates again. The directory is on the workspace's disk, outside of the
-// guest's tree. Adoption binds them into the guest (spawn/adopt.go).
+// Each boot creates these on the workspace's disk, outside of the guest's tree; adoption binds them.
 const (
 	Tmp    = "tmp"
 	BootID = "boot_id"
@@ -26,8 +25,8 @@ const (
 	stateListMax = 4096
 )
 
-// Boot gives a guest that starts without memory an empty /tmp and a new boot id. Files of earlier boots are deleted in
-// the background: there may be a million.
+// Boot gives a guest without memory an empty /tmp and a new boot id. Up to a million old files are deleted in the
+// background.
 func Boot(stateDir string) error {
 	if err := emptyTmp(stateDir); err != nil {
 		return fmt.Errorf("/tmp: %w", err)
@@ -51,7 +50,6 @@ func emptyTmp(stateDir string) error {
 	return unix.Chmod(tmp, tmpMode) // mkdir applies the umask
 }
 
-// removeOldTmp also deletes what an earlier boot did not finish.
 func removeOldTmp(stateDir string) {
 	dir, err := os.Open(stateDir)
 	if err != nil {
@@ -69,8 +67,7 @@ func removeOldTmp(stateDir string) {
 	}
 }
 
-// renewBootID overwrites the file in place, since the guest has it mounted. Disks of older agents lack it; their guests
-// see the kernel's id.
+// The guest has the file mounted, so it is overwritten in place. Disks of older agents lack it.
 func renewBootID(stateDir string, in wire.Incarnation) error {
 	if !in.RenewIdentity {
 		return nil

@@ -1,5 +1,4 @@
-// Package identity writes the service's files in the guest's /etc (hostname, hosts, resolv.conf, machine-id), and
-// creates /tmp and the boot id at each boot.
+// Package identity writes the service's files in the guest's /etc, /tmp and the boot id.
 package identity
 
 import (
@@ -24,8 +23,7 @@ const (
 	etcEntriesMax = 4096
 )
 
-// Apply writes the machine's identity into the tree. The guest may have made any of these files unwritable, so Apply
-// tries all of them and returns the errors together.
+// Apply tries all files: the guest may have made any unwritable.
 func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	var failed []error
 	if in.Hostname != "" {
@@ -43,10 +41,10 @@ func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	return errors.Join(failed...)
 }
 
-// Continue sets the kernel's host name for a machine of the same workspace; its disk already has its identity.
+// Continue needs no files: the disk has its identity.
 func Continue(in wire.Incarnation) error { return unix.Sethostname([]byte(in.Hostname)) }
 
-// marker records the workspace that the machine-id was made for: workspaces must not share their template's id.
+// Workspaces must not share their template's machine-id.
 type marker struct {
 	WorkspaceID string `json:"workspace_id"`
 	MachineID   string `json:"machine_id"`
@@ -81,7 +79,7 @@ func markerPath(stateDir string) string { return filepath.Join(stateDir, "identi
 
 func readMarker(stateDir string) (seen marker) {
 	if b, err := os.ReadFile(markerPath(stateDir)); err == nil {
-		// A torn marker counts as none: a new id is made.
+		// A torn marker counts as none.
 		_ = json.Unmarshal(b, &seen)
 	}
 	return seen
@@ -98,7 +96,7 @@ func hostname(in wire.Incarnation) []byte { return []byte(in.Hostname + "\n") }
 
 func resolver(in wire.Incarnation) []byte { return []byte("nameserver " + in.Nameserver + "\n") }
 
-// hosts keeps the tree's other lines and sets 127.0.1.1, so that sudo resolves its own host name without DNS.
+// sudo resolves its own host name by 127.0.1.1, without DNS.
 func hosts(r *guestroot.Root, in wire.Incarnation) []byte {
 	return append(otherHosts(r), ownHost(in)...)
 }
@@ -128,7 +126,7 @@ func otherHosts(r *guestroot.Root) []byte {
 	return []byte(strings.Join(kept, "\n") + "\n")
 }
 
-// replace writes /etc/name unless it has this content. It replaces a link and never follows it.
+// replace never follows a link.
 func replace(r *guestroot.Root, name string, content []byte, mode uint32) error {
 	etc, err := openEtc(r)
 	if err != nil {
@@ -155,11 +153,10 @@ func openEtc(r *guestroot.Root) (int, error) {
 	return etc, nil
 }
 
-// create makes a new file and removes an existing one first.
 func create(etc int, name string, mode uint32) (*os.File, error) {
 	fd, err := unix.Openat(etc, name, createFlags, mode)
 	if errors.Is(err, unix.EEXIST) {
-		// Do not write into it: it may be a device, or a hard link to another file of the guest.
+		// Never write into a device, or a hard link to another file of the guest.
 		if err := unix.Unlinkat(etc, name, 0); err != nil {
 			return nil, &os.PathError{Op: "unlink", Path: "/etc/" + name, Err: err}
 		}
@@ -184,7 +181,7 @@ func same(dir int, name string, content []byte) bool {
 	return err == nil && string(buffer[:n]) == string(content)
 }
 
-// removeHostKeys deletes SSH host keys: with the same keys a fork could impersonate its source.
+// With the same SSH keys a fork could impersonate its source.
 func removeHostKeys(r *guestroot.Root) error {
 	fd, err := r.Open("/etc/ssh", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, unix.ENOENT) {

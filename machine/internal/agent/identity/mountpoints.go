@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountPoints creates the directories that adoption mounts over. It replaces links, which would redirect a mount. It
-// must run before any guest process.
+// MountPoints replaces links, which would redirect a mount. No guest process may run yet.
 func MountPoints(claimRoot string, names []string) error {
 	root, err := unix.Open(claimRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

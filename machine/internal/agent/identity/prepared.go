@@ -10,13 +10,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Prepared is a tree without a workspace. All that does not depend on the workspace is written; the other files are open.
+// Prepared is a tree with open files that depend on the workspace.
 type Prepared struct {
 	hostname, hosts, marker *os.File
 	machineID               string
 }
 
-// Prepare does the larger part of Apply. After an error the caller discards the tree.
+// Prepare does most of Apply. After an error the tree is discarded.
 func Prepare(r *guestroot.Root, stateDir string, slot wire.Incarnation) (*Prepared, error) {
 	p := &Prepared{machineID: newMachineID()}
 	err := errors.Join(replace(r, "resolv.conf", resolver(slot), textMode), replace(r, "machine-id", marker{MachineID: p.machineID}.content(), machineIDMode))
@@ -50,7 +50,7 @@ func (p *Prepared) open(r *guestroot.Root, stateDir string) error {
 	return err
 }
 
-// Claim completes the tree for a workspace; the result equals that of Apply.
+// Claim completes the tree as Apply would.
 func (p *Prepared) Claim(in wire.Incarnation) error {
 	defer p.close()
 	_, ofHostname := p.hostname.Write(hostname(in))

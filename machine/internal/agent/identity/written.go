@@ -10,7 +10,7 @@ type File struct {
 	Mode    uint32
 }
 
-// ServiceFiles returns the files that Apply writes over a template, by path. A file that still matches is no change of the workspace.
+// ServiceFiles are what Apply writes over a template: no change of the workspace while they match.
 func ServiceFiles(template *guestroot.Root, stateDir string, in wire.Incarnation) map[string]File {
 	files := map[string]File{}
 	if in.Hostname != "" {

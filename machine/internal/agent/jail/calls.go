@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls allows reading files and directories, serving a listening socket, and Go's scheduler and memory. None of them
-// creates, changes, mounts, executes, traces, signals another process, or opens a socket.
+// None creates, changes, mounts, executes, traces, signals another process, or opens a socket.
 var calls = append([]uint32{
 	unix.SYS_READ, unix.SYS_READV, unix.SYS_PREAD64, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_CLOSE, unix.SYS_LSEEK,
 	unix.SYS_FSTAT, fstatat, unix.SYS_STATX, unix.SYS_FSTATFS, unix.SYS_READLINKAT, unix.SYS_GETDENTS64, unix.SYS_OPENAT2, unix.SYS_FADVISE64,
@@ -23,7 +22,6 @@ var calls = append([]uint32{
 	unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_TGKILL, unix.SYS_GETRANDOM, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 }, olderCalls...)
 
-// networkCalls are added for a process that connects to others.
 var networkCalls = []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND}
 
 // Offsets in struct seccomp_data, little-endian.
@@ -38,14 +36,14 @@ const (
 	atCwd      = 1<<32 - 100 // the low 32 bits of AT_FDCWD
 )
 
-// filterCalls fails every other call with EPERM. clone may create threads but no processes. openat needs an open directory.
+// clone may create threads but no processes; openat needs an open directory.
 func filterCalls(allowed []uint32) error {
 	program := []unix.SockFilter{
 		load(architectureAt),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: architecture, Jt: 1},
 		answer(unix.SECCOMP_RET_KILL_PROCESS),
 		load(callAt),
-		// clone3 keeps its flags in memory, which a filter cannot read: ENOSYS makes callers fall back to clone.
+		// A filter cannot read clone3's flags: after ENOSYS callers use clone.
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE3, Jf: 1},
 		refuse(unix.ENOSYS),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jf: 4},

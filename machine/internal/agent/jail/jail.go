@@ -1,6 +1,5 @@
-// Package jail confines processes that read guests' data. The reader of a hibernated workspace's disk has only that
-// disk. hostd starts it in its own namespaces (user, mount, PID, network, IPC, UTS, cgroup). Here it leaves the host's
-// root, and keeps only the right to read and search regardless of modes.
+// Package jail confines readers of guests' data. hostd starts the disk reader in its own namespaces; it leaves the
+// host's root, and may only read and search, regardless of modes.
 package jail
 
 import (
@@ -16,12 +15,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// nobody is the uid and gid of the process: even outside of the jail it owns nothing.
+// It owns nothing, even outside of the jail.
 const nobody = 65534
 
 const openFilesMax = 2048
 
-// EnterDisk makes the mounted disk behind fd the root of this process; the host's files become unreachable.
+// EnterDisk makes the mounted disk behind fd the root; the host's files become unreachable.
 func EnterDisk(fd int, mountPoint string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -47,8 +46,8 @@ func EnterDisk(fd int, mountPoint string) error {
 	return mountPlaceholders()
 }
 
-// mountPlaceholders bind-mounts each directory that a machine covers with a mount, so that the kernel can tell which paths lead
-// there. Links stay: they exist only if no machine has run on the disk yet, and they lead to the disk.
+// The kernel can then tell which paths lead to a machine's mounts. Links, from before the first machine, lead to the
+// disk.
 func mountPlaceholders() error {
 	for _, name := range wire.InMemory {
 		var st unix.Stat_t
@@ -62,8 +61,7 @@ func mountPlaceholders() error {
 	return nil
 }
 
-// GiveUpRights keeps only CAP_DAC_READ_SEARCH, in the process's user namespace, and the system calls of serving files.
-// It cannot be undone.
+// GiveUpRights keeps CAP_DAC_READ_SEARCH in the user namespace, and calls to serve files, for good.
 func GiveUpRights() error {
 	for resource, bound := range map[int]uint64{unix.RLIMIT_FSIZE: 0, unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 0, unix.RLIMIT_NOFILE: openFilesMax} {
 		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: bound, Max: bound}); err != nil {
@@ -79,7 +77,7 @@ func GiveUpRights() error {
 		keepReading(),
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0),
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0),
-		// The change of user cleared the setting of hostd.
+		// The change of user cleared hostd's setting.
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0),
 	); err != nil {
 		return fmt.Errorf("giving up rights: %w", err)
@@ -87,8 +85,7 @@ func GiveUpRights() error {
 	return filterCalls(calls)
 }
 
-// OnlyNetwork limits an unprivileged process to the system calls of network clients and servers, and of reading in open
-// directories. It cannot be undone.
+// OnlyNetwork keeps calls of network clients and servers, and to read in open directories, for good.
 func OnlyNetwork(openFiles uint64) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -100,7 +97,7 @@ func OnlyNetwork(openFiles uint64) error {
 			return fmt.Errorf("limit %d: %w", resource, err)
 		}
 	}
-	// Setting one thread suffices: the filter's TSYNC copies no_new_privs to all threads, and dumpable is per process.
+	// TSYNC copies no_new_privs to all threads, and dumpable is per process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, option := range [][2]uintptr{{unix.PR_SET_NO_NEW_PRIVS, 1}, {unix.PR_SET_DUMPABLE, 0}} {
@@ -131,7 +128,7 @@ func keepReading() error {
 	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
 }
 
-// everyThread applies a per-thread setting to all of Go's threads; threads created later inherit it.
+// Later threads inherit the setting.
 func everyThread(call, a, b, c uintptr) error {
 	if _, _, errno := syscall.AllThreadsSyscall(call, a, b, c); errno != 0 {
 		return errno

@@ -1,4 +1,4 @@
-// Package listeners finds the addresses of the guest's network that listen on a port.
+// Package listeners finds the guest's addresses that listen on a port.
 package listeners
 
 import (
@@ -19,14 +19,14 @@ import (
 
 const (
 	listening = "0A"
-	// tableBytesMax is about 50,000 sockets; the rest is not read.
+	// About 50,000 sockets.
 	tableBytesMax = 8 << 20
 	lineBytesMax  = 4 << 10
 )
 
 var one sync.Mutex // the kernel formats the whole table for each read
 
-// On returns the listening addresses of a port. Wildcards come first, so that the limit cannot cut them off.
+// On puts wildcards first, so that the limit cannot cut them off.
 func On(port uint16) (wire.Listeners, error) {
 	one.Lock()
 	defer one.Unlock()
@@ -78,7 +78,7 @@ func parse(from io.Reader, port uint16) ([]netip.Addr, error) {
 	return found, lines.Err()
 }
 
-// parseLocal reads an address of /proc: 32-bit words in the processor's byte order.
+// /proc has 32-bit words in the processor's byte order.
 func parseLocal(text string) (netip.Addr, uint16, bool) {
 	words, number, _ := strings.Cut(text, ":")
 	port, err := strconv.ParseUint(number, 16, 16)

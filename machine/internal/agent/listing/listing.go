@@ -1,4 +1,4 @@
-// Package listing pages lists of commands and terminals, and shortens their entries.
+// Package listing pages lists of commands and terminals.
 package listing
 
 import (
@@ -17,19 +17,18 @@ import (
 
 const (
 	limitMax = 200
-	// argvBytesMax and errorBytesMax limit the answer: the cell limits its bytes and values.
+	// The cell limits an answer's bytes and values.
 	argvBytesMax  = 512
 	errorBytesMax = 512
 	nameBytes     = 32
 )
 
-// Values of Query.State; "" means all.
 const (
 	Running = "running"
 	Ended   = "ended"
 )
 
-// Position is a position in the list: the start time, and a name to order entries of one millisecond.
+// Position orders by start time, then by name.
 type Position struct {
 	At   int64 // Unix milliseconds
 	Name string
@@ -41,7 +40,7 @@ type Query struct {
 	after *Position
 }
 
-// Parse reads a request. A cursor is the Place of the last entry of the previous page.
+// Parse takes the last entry's Position as the cursor.
 func Parse(state, cursor string, limit int64) (Query, error) {
 	if state != "" && state != Running && state != Ended {
 		return Query{}, fail.BadRequest("invalid_query", "state is running or ended")
@@ -64,8 +63,7 @@ func (q Query) Matches(state string) bool {
 	return q.State == "" || (q.State == Running) == (state == record.Running)
 }
 
-// Page returns one page, newest first. show returns false for an entry that is filtered out or gone. next is the next
-// page's cursor, nil after the last page.
+// Page sorts newest first. show returns false to skip an entry. next is nil after the last page.
 func Page[R any](q Query, places []Position, show func(Position) (R, bool)) (rows []R, next *string) {
 	rows = []R{}
 	slices.SortFunc(places, newestFirst)
@@ -90,7 +88,7 @@ func newestFirst(a, b Position) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Name, a.Name))
 }
 
-// At returns the start time of a record in Unix milliseconds. If it never ran, the end time counts; 0 if the record has neither.
+// At is the start in Unix milliseconds; the end if it never ran, 0 without either.
 func At(startedAt, endedAt *string) int64 {
 	for _, stamp := range []*string{startedAt, endedAt} {
 		if stamp == nil {
@@ -127,7 +125,6 @@ func CutError(text *string) *string {
 	return new(cut(*text, errorBytesMax) + "…")
 }
 
-// cut does not split a UTF-8 character.
 func cut(text string, bytes int) string {
 	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
 		bytes--

@@ -9,16 +9,16 @@ import (
 	"os"
 )
 
-// lineBytesMax exceeds the longest record: two paths of 4,096 bytes, escaped.
+// The longest record has two paths of 4,096 bytes, escaped.
 const lineBytesMax = 256 << 10
 
-// logFile has JSON lines; the last line of a key counts. It is one file with one append per record: each new file would cost 0.25 ms.
+// The last line of a key counts. Each new file would cost 0.25 ms.
 type logFile struct {
 	file  *os.File
 	bytes int64
 }
 
-// openLog reads the whole lines and cuts off a torn last line, so that the next append does not continue it.
+// The next append would continue a torn last line.
 func openLog(path string, each func(Record, int64)) (*logFile, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -33,7 +33,6 @@ func openLog(path string, each func(Record, int64)) (*logFile, error) {
 	return l, nil
 }
 
-// readLines returns the length of all whole lines.
 func readLines(r io.Reader, each func(Record, int64)) (bytesRead int64) {
 	scan := bufio.NewReaderSize(r, 64<<10)
 	for {

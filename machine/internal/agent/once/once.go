@@ -1,6 +1,5 @@
-// Package once is the idempotency log of changes with a key: a repeated call gets the first result and changes nothing.
-// It is in the state directory, outside of the guest's tree, so it survives the gateway, a suspend and a fork. After a
-// crash it tells finished changes from unfinished ones.
+// Package once is the idempotency log, in the state directory outside of the guest's tree. It survives the gateway, a
+// suspend and a fork, and after a crash tells finished changes from unfinished ones.
 package once
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// Limits of the log. The oldest records are dropped; a repeat of their key then runs again.
+// The oldest records are dropped; a repeat of their key runs again.
 const (
 	recordsMax      = 10_000
 	recordsBytesMax = 4 << 20
@@ -22,7 +21,7 @@ const (
 	dropped   = "dropped" // it did not take effect
 )
 
-// Record is one change. The caller defines all fields but Key and State.
+// Record has a Key, a State, and the caller's fields.
 type Record struct {
 	Key     string          `json:"key"`
 	State   string          `json:"state"`
@@ -32,7 +31,7 @@ type Record struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 }
 
-// Done reports whether Result is final. Otherwise the machine died during the change: Before and After tell whether it took effect.
+// Done is false if the machine died during the change: Before and After tell whether it took effect.
 func (r *Record) Done() bool { return r.State == done }
 
 type entry struct {
@@ -41,7 +40,7 @@ type entry struct {
 	at     int64 // position in order
 }
 
-// Log is the log of one claim of a machine.
+// Log belongs to one claim of a machine.
 type Log struct {
 	path string
 
@@ -61,7 +60,7 @@ func Open(path string) (*Log, error) {
 	return m, err
 }
 
-// KeyLock is the lock of a key, held until End.
+// KeyLock is held until Unlock.
 type KeyLock struct {
 	memory *Log
 	key    string
@@ -69,7 +68,7 @@ type KeyLock struct {
 	open   bool // announced under this lock and not settled
 }
 
-// Lock waits for the lock of the key; a closed gone ends the wait.
+// Lock waits for the key; a closed gone ends the wait.
 func (m *Log) Lock(key string, gone <-chan struct{}) (*KeyLock, error) {
 	for {
 		m.mu.Lock()
@@ -93,10 +92,10 @@ func (m *Log) Lock(key string, gone <-chan struct{}) (*KeyLock, error) {
 	}
 }
 
-// Known returns the key's earlier record, or nil.
+// Known is the key's earlier record, or nil.
 func (t *KeyLock) Known() *Record { return t.record }
 
-// Announce durably records a change that is about to take effect, how to check whether it did, and a provisional result.
+// Announce durably records a change before it takes effect, how to check it, and a provisional result.
 func (t *KeyLock) Announce(request, before, after string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {
@@ -112,15 +111,14 @@ func (t *KeyLock) Settle(request string, result any) error {
 		return err
 	}
 	t.open = false
-	// Not synced: the durable announcement is enough to recover.
+	// The durable announcement is enough to recover.
 	return t.memory.note(Record{Key: t.key, State: done, Request: request, Result: text}, false)
 }
 
-// Unlock releases the lock. A change that was announced but not settled is recorded as dropped, so callers must settle a
-// change that took effect.
+// Unlock drops what was announced but not settled: callers must settle a change that took effect.
 func (t *KeyLock) Unlock() {
 	if t.open {
-		// On failure the record stays announced, and the next caller checks.
+		// The record stays announced, and the next caller checks.
 		_ = t.memory.note(Record{Key: t.key, State: dropped}, false)
 	}
 	t.memory.mu.Lock()
@@ -143,7 +141,6 @@ func (m *Log) note(r Record, durable bool) error {
 	return nil
 }
 
-// remember needs mu, except in Open.
 func (m *Log) remember(r Record, bytes int64) {
 	if old := m.entries[r.Key]; old != nil {
 		m.bytes -= old.bytes

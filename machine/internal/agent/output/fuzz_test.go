@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// After any writes, evictions and losses a reader gets the byte of its offset, or ErrExpired.
 func FuzzNoByteIsSkippedInSilence(f *testing.F) {
 	f.Add([]byte{10, 20, 0, 3, 255, 9, 1, 60})
 	f.Add([]byte{255, 1, 255, 200, 0, 0, 7})

@@ -2,13 +2,13 @@ package output
 
 import "sync"
 
-// Notice wakes all waiters at each change. Call Next, check the state, then wait: otherwise a change is missed.
+// Notice wakes all waiters. Call Next, check the state, then wait: otherwise a change is missed.
 type Notice struct {
 	mu      sync.Mutex
 	changed chan struct{}
 }
 
-// Next returns a channel that the next Wake closes.
+// Next is closed by the next Wake.
 func (n *Notice) Next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()

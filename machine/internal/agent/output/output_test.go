@@ -77,7 +77,6 @@ func TestDroppedBytesReadAsExpiredAndOffsetsStay(t *testing.T) {
 	}
 	for s.DropOldest() > 0 {
 	}
-	// The open segment stays until it is sealed.
 	if first, end := s.Range(); first != 4000 || end != 5000 {
 		t.Fatalf("%d..%d", first, end)
 	}
@@ -105,7 +104,6 @@ func TestBytesTheDiskRefusesAreHeldInMemoryThenCountedAndExpired(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	// A file at the directory's path prevents its creation.
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

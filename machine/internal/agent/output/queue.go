@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	// QueueBytesMax limits the bytes of one stream that wait for the disk.
+	// QueueBytesMax limits a stream's bytes that wait for the disk.
 	QueueBytesMax = 64 << 10
-	// queuedBytesMax limits all streams together. Beyond it each may still queue pageBytes, so that none is starved.
+	// Beyond this each stream may still queue pageBytes: none is starved.
 	queuedBytesMax = 16 << 20
 	pageBytes      = 4 << 10
 )
 
 type Queues struct{ bytes atomic.Int64 }
 
-// Queue appends to a stream from its own goroutine, which exits when the queue is empty. A slow disk thus delays only
-// this stream. Room and Put must be called by one goroutine at a time.
+// Queue has its own goroutine: a slow disk delays only this stream. One goroutine at a time calls Capacity and Put.
 type Queue struct {
 	queues *Queues
 	stream *Stream
@@ -29,12 +28,12 @@ type Queue struct {
 	hasRoom func()          // called once when bytes may be put
 }
 
-// NewQueue returns an empty queue. wrote gets the result of each Append.
+// NewQueue passes each Append's result to wrote.
 func (q *Queues) NewQueue(stream *Stream, wrote func(grown int64)) *Queue {
 	return &Queue{queues: q, stream: stream, wrote: wrote}
 }
 
-// Capacity returns how many bytes may be put.
+// Capacity is how many bytes may be put.
 func (q *Queue) Capacity() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -49,7 +48,7 @@ func (q *Queue) room() int {
 	return max(0, most-len(q.waiting))
 }
 
-// OnCapacity calls f on another goroutine once bytes may be put. It returns false, without a call, if that is already so.
+// OnCapacity calls f on another goroutine once bytes may be put; false: they already may.
 func (q *Queue) OnCapacity(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +71,7 @@ func (q *Queue) Put(p []byte) {
 	}
 }
 
-// Wait returns once the queue is empty, even if the disk refused bytes.
+// Wait returns once the queue is empty, even if bytes were refused.
 func (q *Queue) Wait() { q.await(func() bool { return !q.writing }) }
 
 func (q *Queue) WaitForRoom() { q.await(func() bool { return q.room() > 0 }) }
@@ -93,13 +92,12 @@ func (q *Queue) await(holds func() bool) {
 
 func (q *Queue) write() {
 	for p := q.next(nil); len(p) > 0; p = q.next(p) {
-		// The stream counts bytes that the disk refuses, and reports the loss to readers.
+		// The stream tells readers of refused bytes.
 		grown, _ := q.stream.Append(p)
 		q.wrote(grown)
 	}
 }
 
-// next counts the written bytes out and returns the next ones; empty ends the writer.
 func (q *Queue) next(written []byte) (p []byte) {
 	q.queues.bytes.Add(-int64(len(written)))
 	q.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pipe at the path of the stream's file blocks the first write, like a throttled disk, until the test reads it.
+// A pipe blocks the first write, like a throttled disk.
 func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stdout.0")

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// Reader reads a stream at its own pace, straight from the retained segments.
+// Reader reads the retained segments at its own pace.
 type Reader struct {
 	stream *Stream
 	offset int64
@@ -28,7 +28,7 @@ func (r *Reader) Pending() bool {
 	return r.offset < end
 }
 
-// Read returns up to len(p) available bytes; 0 at the current end.
+// Read returns 0 at the current end.
 func (r *Reader) Read(p []byte) (int, error) {
 	first, end := r.stream.Range()
 	if r.offset < first {

@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Store limits the retained output of all commands together. Output of ended commands goes first, oldest first, then
-// the oldest segments of running ones. If running commands hold more than half, they go first: one that floods must not
-// evict the output of short commands. No disk access happens with mu held.
+// Store limits all output together. Ended commands go first, oldest first, unless running ones hold more than half: a
+// flood must not evict the output of short ones. No disk access happens with mu held.
 type Store struct {
 	knownMax int
 
@@ -21,14 +20,12 @@ type Store struct {
 	ended   []retainedOutput // oldest first
 }
 
-// retainedOutput is the retained output of one ended command.
 type retainedOutput struct {
 	dir     string
 	bytes   int64
 	streams []*Stream // nil: only the files are known, of an earlier boot or of a command beyond knownMax
 }
 
-// garbage removes evicted files, with mu released.
 type garbage []func()
 
 func (g garbage) remove() {
@@ -37,12 +34,11 @@ func (g garbage) remove() {
 	}
 }
 
-// NewKeeper keeps at most knownMax streams of ended commands in memory; older ones are known by their directory.
+// NewKeeper keeps knownMax ended commands in memory; older ones are known by directory.
 func NewKeeper(limit int64, knownMax int) *Store {
 	return &Store{limit: limit, knownMax: knownMax, running: map[*Stream]bool{}}
 }
 
-// locked runs act with mu held, evicts, and then removes the evicted files.
 func (k *Store) locked(act func()) {
 	k.mu.Lock()
 	act()
@@ -59,7 +55,7 @@ func (k *Store) SegmentBytes() int64 {
 	return SegmentFor(k.limit)
 }
 
-// Began registers empty streams as running.
+// Began takes empty streams.
 func (k *Store) Began(streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,10 +64,10 @@ func (k *Store) Began(streams ...*Stream) {
 	}
 }
 
-// Grew adds the result of an Append to a running stream.
+// Grew takes the result of an Append.
 func (k *Store) Grew(bytes int64) { k.locked(func() { k.total += bytes }) }
 
-// Ended registers running streams, whose files are in dir, as the command that ended last.
+// Ended takes streams with files in dir.
 func (k *Store) Ended(dir string, streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,7 +82,7 @@ func (k *Store) Ended(dir string, streams ...*Stream) {
 	}
 }
 
-// Earlier registers the directories of earlier boots, oldest first. It skips commands that Ended has registered since.
+// Earlier takes directories of earlier boots, oldest first, and skips those in Ended.
 func (k *Store) Earlier(dirs []string) {
 	old := make([]retainedOutput, 0, len(dirs))
 	for _, dir := range dirs {
@@ -105,7 +101,7 @@ func (k *Store) Earlier(dirs []string) {
 	})
 }
 
-// Beyond removes all but the newest count ended commands from the total, and returns their directories for deletion.
+// Beyond keeps count ended commands, and returns directories to delete.
 func (k *Store) Beyond(count int) (dirs []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,7 +113,6 @@ func (k *Store) Beyond(count int) (dirs []string) {
 	return dirs
 }
 
-// evict evicts until the limit holds; it needs mu.
 func (k *Store) evict() (gone garbage) {
 	for k.total > k.limit && k.runningBytes() > k.limit/2 && k.trimRunning(&gone) {
 	}
@@ -129,7 +124,6 @@ func (k *Store) evict() (gone garbage) {
 	return gone // above the limit, only the segments being written are left
 }
 
-// forget evicts an ended command's output; its record stays.
 func (k *Store) forget(one *retainedOutput, gone *garbage) {
 	k.total -= one.bytes
 	if one.bytes > 0 && one.streams == nil {
@@ -144,7 +138,6 @@ func (k *Store) forget(one *retainedOutput, gone *garbage) {
 	one.bytes = 0
 }
 
-// trimRunning evicts the oldest segment of the running stream that retains most; false if there is none to evict.
 func (k *Store) trimRunning(gone *garbage) bool {
 	var largest *Stream
 	var most int64
@@ -173,7 +166,6 @@ func (k *Store) runningBytes() (total int64) {
 	return total
 }
 
-// isSegment tells segment files from the record.
 func isSegment(name string) bool {
 	for _, stream := range []string{"stdout.", "stderr.", "output."} {
 		if strings.HasPrefix(name, stream) {

@@ -1,4 +1,4 @@
-// Package output stores the output of commands: byte streams in segment files, with offsets that only grow.
+// Package output stores byte streams in segment files, with offsets that only grow.
 package output
 
 import (
@@ -16,21 +16,20 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// SegmentBytes is the size of one file of a stream, the unit of eviction.
+// SegmentBytes is the unit of eviction.
 const SegmentBytes = 8 << 20
 
-// SegmentFor makes segments small relative to the limit of all output, since eviction removes whole segments.
+// SegmentFor keeps segments small: whole ones are evicted.
 func SegmentFor(limit int64) int64 { return min(SegmentBytes, max(limit/16, 64<<10)) }
 
-// heldBytesMax limits what a stream keeps in memory when the disk is full. It suffices for a command that looks for the
-// cause. A thousand commands with two streams each hold 32 MiB.
+// A command can still look for the cause of a full disk. A thousand with two streams hold 32 MiB.
 const heldBytesMax = 16 << 10
 
-// ErrExpired means that the bytes at an offset are no longer retained.
+// ErrExpired: the bytes are no longer retained.
 var ErrExpired = errors.New("output: below the retained range")
 
-// Stream is one output stream of a command. One goroutine appends and seals; any number read and evict. No disk access
-// happens with mu held, so a slow disk blocks only the caller that uses it.
+// Stream has one goroutine that appends and seals; any number read and evict. No disk access happens with mu held, so a
+// slow disk blocks only its caller.
 type Stream struct {
 	dir, name    string
 	segmentBytes int64
@@ -44,18 +43,17 @@ type Stream struct {
 	open     bool // the last segment takes appends
 }
 
-// segment is a file, or bytes in memory that the disk refused.
 type segment struct {
 	start, end int64
 	held       []byte
 }
 
-// NewStream returns an empty stream with files dir/name.<start>.
+// NewStream uses files dir/name.<start>.
 func NewStream(dir, name string, segmentBytes int64) *Stream {
 	return &Stream{dir: dir, name: name, segmentBytes: segmentBytes}
 }
 
-// LoadStream reads the files of an earlier boot. end is the recorded end, possibly beyond the retained bytes; -1 if none was recorded.
+// LoadStream reads an earlier boot's files. end may be beyond the retained bytes; -1 if none was recorded.
 func LoadStream(dir, name string, end int64) (*Stream, error) {
 	s := NewStream(dir, name, SegmentBytes)
 	entries, err := os.ReadDir(dir)
@@ -80,7 +78,7 @@ func LoadStream(dir, name string, end int64) (*Stream, error) {
 	return s, nil
 }
 
-// keepLastRun drops segments before a gap: a crash can lose the end of a segment that is not the last.
+// A crash can lose the end of any segment.
 func (s *Stream) keepLastRun() {
 	for i := len(s.segments) - 1; i > 0; i-- {
 		if s.segments[i-1].end != s.segments[i].start {
@@ -90,8 +88,8 @@ func (s *Stream) keepLastRun() {
 	}
 }
 
-// Append writes p and returns the change of retained bytes. If the disk refuses p, it is kept in memory within
-// heldBytesMax. Beyond that p is lost: its offsets are counted and read as expired.
+// Append returns the change of retained bytes. If the disk refuses p, it stays in memory within heldBytesMax, or is
+// lost: its offsets read as expired.
 func (s *Stream) Append(p []byte) (grown int64, err error) {
 	if err = s.write(p); err == nil {
 		s.mu.Lock()
@@ -115,7 +113,6 @@ func (s *Stream) write(p []byte) error {
 	return err
 }
 
-// hold appends p to a segment in memory; false if that exceeds heldBytesMax.
 func (s *Stream) hold(p []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +135,6 @@ func (s *Stream) hold(p []byte) bool {
 	return true
 }
 
-// ensureSegment ensures that the last segment can be appended to.
 func (s *Stream) ensureSegment() error {
 	s.mu.Lock()
 	n, at := len(s.segments), s.end
@@ -160,7 +156,7 @@ func (s *Stream) ensureSegment() error {
 	return nil
 }
 
-// create makes the file of a segment. It creates the directory only if missing: many commands write nothing.
+// Many commands write nothing.
 func (s *Stream) create(start int64) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_APPEND
 	f, err := plainfile.Open(s.path(start), flags, 0o600)
@@ -173,7 +169,7 @@ func (s *Stream) create(start int64) (*os.File, error) {
 	return plainfile.Open(s.path(start), flags, 0o600)
 }
 
-// lose counts n lost bytes and evicts all earlier ones, since retained bytes have no gaps.
+// Retained bytes have no gaps, so all earlier ones go too.
 func (s *Stream) lose(n int) (freed int64) {
 	s.mu.Lock()
 	gone := s.take(len(s.segments))
@@ -199,7 +195,7 @@ func (s *Stream) closeFile() {
 
 func (s *Stream) Seal() { s.closeFile() }
 
-// take forgets the n oldest segments. The caller removes their files with mu released.
+// The caller removes their files with mu released.
 func (s *Stream) take(n int) []segment {
 	gone := s.segments[:n]
 	for _, old := range gone {
@@ -211,15 +207,14 @@ func (s *Stream) take(n int) []segment {
 
 func (s *Stream) remove(gone []segment) (freed int64) {
 	for _, old := range gone {
-		// A file that cannot be removed is no longer served and stays in the workspace's disk usage. A segment in
-		// memory may have a partial file too.
+		// A file that cannot be removed is no longer served. A segment in memory may have a partial file.
 		_ = os.Remove(s.path(old.start))
 		freed += old.end - old.start
 	}
 	return freed
 }
 
-// DropOldest evicts the oldest segment that is no longer appended to; 0 if there is none.
+// DropOldest spares an open segment.
 func (s *Stream) DropOldest() (freed int64) { return s.remove(s.takeOldest()) }
 
 func (s *Stream) takeAll() []segment {
@@ -237,7 +232,7 @@ func (s *Stream) takeOldest() []segment {
 	return s.take(1)
 }
 
-// Range returns the first retained offset and the end.
+// Range is the first retained offset and the end.
 func (s *Stream) Range() (first, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +242,7 @@ func (s *Stream) Range() (first, end int64) {
 	return s.segments[0].start, s.end
 }
 
-// Retained counts the bytes in files and in memory.
+// Retained includes bytes in memory.
 func (s *Stream) Retained() int64 {
 	first, end := s.Range()
 	return end - first

@@ -25,7 +25,7 @@ type Guest interface {
 	User(name string) (guestroot.User, bool, error)
 }
 
-// List returns at most limit processes, by pid. leaders maps a session leader's pid to its session id.
+// List sorts by pid. leaders maps pids to session ids.
 func List(g Guest, leaders map[int]string, limit int) (wire.ProcessList, error) {
 	root, err := g.Root()
 	if err != nil {
@@ -49,7 +49,7 @@ func List(g Guest, leaders map[int]string, limit int) (wire.ProcessList, error) 
 	return l.list(limit), nil
 }
 
-// openProc refuses a /proc that is not procfs: reads of another file system could block forever.
+// Reads of another file system could block forever.
 func openProc(root *guestroot.Root) (*os.File, error) {
 	unavailable := fail.Conflict("guest_feature_unavailable", "The guest's /proc is not there").With("feature", "proc")
 	fd, err := root.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -64,7 +64,6 @@ func openProc(root *guestroot.Root) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/proc"), nil
 }
 
-// readFile reads a file of /proc; nil if the process has ended.
 func readFile(proc *os.File, name string) []byte {
 	how := &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
@@ -160,8 +159,7 @@ func (l *lister) userOf(folder string) string {
 	return name
 }
 
-// sessionOf climbs the parents to a command's leader. It also checks the kernel's session id, which names the leader
-// even if a parent in between has ended.
+// The kernel's session id names the leader even if a parent in between has ended.
 func sessionOf(s stat, stats map[int]stat, leaders map[int]string) *string {
 	at := s
 	for range ancestorsMax {

@@ -1,5 +1,5 @@
-// Package processes lists the guest's processes from the guest's own /proc. Its content is untrusted: programs choose
-// their names, and the guest's root may mount another file system there. So values are checked and limited.
+// Package processes reads the guest's own /proc, which is untrusted: programs choose their names, and root may mount
+// another file system there.
 package processes
 
 import (
@@ -44,7 +44,7 @@ const (
 	fieldsInUse = 22
 )
 
-// parseStat reads one line. The name may contain spaces and parentheses, so it ends at the last ")".
+// The name may contain spaces and parentheses, so it ends at the last ")".
 func parseStat(line []byte) (s stat, err error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || end < open {
@@ -68,7 +68,6 @@ func parseStat(line []byte) (s stat, err error) {
 	return s, nil
 }
 
-// numbers parses numbers and remembers a failure.
 type numbers struct{ bad bool }
 
 func (n *numbers) small(field string) int {
@@ -77,7 +76,7 @@ func (n *numbers) small(field string) int {
 	return int(v)
 }
 
-// largeMax keeps products with a page or a tick within the 53 bits that JSON readers hold exactly.
+// Products with a page or a tick stay within the 53 bits of JSON readers.
 const largeMax = 1 << 40
 
 func (n *numbers) large(field string) int64 {
@@ -86,7 +85,7 @@ func (n *numbers) large(field string) int64 {
 	return v
 }
 
-// parseUID returns the effective uid in /proc/PID/status.
+// The effective uid.
 func parseUID(status []byte) (uint32, bool) {
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("Uid:")); ok {
@@ -111,7 +110,7 @@ func parseBootTime(stat []byte) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseCommand splits a command line. Programs may overwrite theirs with anything.
+// Programs may overwrite theirs with anything.
 func parseCommand(line []byte) (command []string, truncated bool) {
 	if len(line) > wire.ProcessCommandBytesMax {
 		line, truncated = line[:wire.ProcessCommandBytesMax], true
@@ -126,7 +125,6 @@ func parseCommand(line []byte) (command []string, truncated bool) {
 	return command, truncated
 }
 
-// text cuts b and makes it valid UTF-8.
 func text(b []byte, bytesMax int) string {
 	if len(b) > bytesMax {
 		b = b[:bytesMax]

@@ -1,5 +1,5 @@
-// Package procfs reads the processes of the whole sandbox. It mounts /proc only while in use. A mounted one adds a
-// hundred inodes to every saved image, and a restore recreates them.
+// Package procfs mounts /proc only while in use: it adds a hundred inodes to every saved image, which a restore
+// recreates.
 package procfs
 
 import (
@@ -20,7 +20,7 @@ var (
 	ours    bool // mounted by this package
 )
 
-// UnmountInitial unmounts the /proc that the sandbox was created with.
+// UnmountInitial unmounts what the sandbox was created with.
 func UnmountInitial() {
 	mu.Lock()
 	defer mu.Unlock()
@@ -29,8 +29,7 @@ func UnmountInitial() {
 	}
 }
 
-// Visit calls visit for every process, the agent's own included, with a reader of its files in /proc. The reader fails
-// once the process has ended.
+// Visit includes the agent's own process. read fails once the process has ended.
 func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 	root, err := open()
 	if err != nil {
@@ -46,7 +45,7 @@ func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 	}
 }
 
-// Read passes a file of /proc to reader. Files per process, such as net/tcp, are the agent's own.
+// Read returns the agent's own files per process, such as net/tcp.
 func Read(path string, reader func(io.Reader) error) error {
 	root, err := open()
 	if err != nil {

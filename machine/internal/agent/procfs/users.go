@@ -12,8 +12,8 @@ import (
 
 const mapsBytesMax = 4 << 20 // limits the mappings read per process
 
-// Users returns the processes with a file, mapping, root or working directory at or below one of the paths. It compares
-// the kernel's names of open files, so the guest's root can hide by moving a mount.
+// Users have a file, mapping, root or working directory below a path. The kernel's names are compared, so the guest's
+// root can hide by moving a mount.
 func Users(paths []string) []int {
 	root, err := open()
 	if err != nil {

@@ -21,7 +21,7 @@ func (t *Terminal) CheckOffset(offset int64) error {
 	return nil
 }
 
-// Send writes output frames from offset on, at the reader's pace, until the exit frame or the end of ctx.
+// Send ends with the exit frame or ctx.
 func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	frames := output.NewFrameWriter(w)
 	reader := t.stream.NewReader(offset)
@@ -29,7 +29,7 @@ func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	beat := time.NewTimer(session.HeartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Get the channel before reading, or a write in between would be missed.
+		// Before reading, as Notice requires.
 		changed := t.notice.Next()
 		running := t.running()
 		sent, err := sendAvailable(frames, reader)
@@ -55,14 +55,14 @@ func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	}
 }
 
-// exitRecord omits the arguments, which can exceed a frame; the status call returns them.
+// The arguments can exceed a frame; the status call returns them.
 func (t *Terminal) exitRecord() wire.PtyRecord {
 	r := t.Record()
 	r.Argv = nil
 	return r
 }
 
-// connectionLost marks a failed write to the reader, after which no error frame can be sent.
+// No error frame can be sent after a failed write.
 type connectionLost struct{ error }
 
 func sendAvailable(frames *output.FrameWriter, reader *output.Reader) (sent bool, err error) {
@@ -100,7 +100,7 @@ func sendJSON(frames *output.FrameWriter, kind byte, value any) error {
 	return frames.SendData(kind, data)
 }
 
-// Take applies input and resize frames until the connection ends or sends an invalid frame.
+// Take ends with the connection or an invalid frame.
 func (t *Terminal) Take(ctx context.Context, r io.Reader) error {
 	var buffer []byte
 	for {
@@ -123,8 +123,7 @@ func (t *Terminal) Take(ctx context.Context, r io.Reader) error {
 
 var errFrame = errors.New("pty: not a frame of an attached terminal")
 
-// readFrame reads one input or resize frame; data is valid until the next call. The buffer grows on demand, since most
-// frames hold one key.
+// data is valid until the next call. Most frames hold one key.
 func readFrame(r io.Reader, buffer *[]byte) (kind byte, data []byte, err error) {
 	var header [wire.FrameHeader]byte
 	head := header[:]

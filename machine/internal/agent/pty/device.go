@@ -1,5 +1,4 @@
-// Package pty runs terminals. Each id is used once. Output is kept by growing offsets in the state directory, outside
-// of the guest's tree.
+// Package pty runs terminals, each id once, with output outside of the guest's tree.
 package pty
 
 import (
@@ -11,14 +10,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// device is a pseudo-terminal. The agent keeps the replica open too: the terminal then survives a program that closes
-// all its descriptors and opens it again.
+// A program may close all its descriptors and open the terminal again.
 type device struct {
 	master  *os.File // non-blocking, so that close wakes readers and writers
 	replica int
 }
 
-// openDevice creates a terminal owned by uid, as login does, so that its programs can open it by name.
+// Programs of uid can open it by name, as after a login.
 func openDevice(uid uint32, size wire.PtySize) (*device, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,7 +34,7 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return fmt.Errorf("unlocking the terminal: %w", err)
 	}
-	// By the master, not by name: the guest can replace the name.
+	// Open by the master: the guest can replace the name.
 	replica, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		return fmt.Errorf("opening the terminal: %w", errno)
@@ -48,7 +46,6 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	return d.resize(size)
 }
 
-// resize makes the kernel send SIGWINCH to the foreground process group.
 func (d *device) resize(size wire.PtySize) error {
 	raw, err := d.master.SyscallConn()
 	if err != nil {
@@ -64,7 +61,6 @@ func (d *device) resize(size wire.PtySize) error {
 	return failed
 }
 
-// drain passes the terminal's pending output to sink, about limit bytes at most.
 func (d *device) drain(buffer []byte, limit int, sink func([]byte)) {
 	raw, err := d.master.SyscallConn()
 	if err != nil {

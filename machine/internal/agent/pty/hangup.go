@@ -9,10 +9,9 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
-// A shell with job control puts each job into its own process group. So a terminal is ended by its session, with all
-// groups in it. Processes that left it by setsid live on.
+// A shell puts each job into its own process group, so a terminal is ended by its session; processes that left it live
+// on.
 
-// signalSession sends signals to every process group of leader's session.
 func signalSession(leader int, signals ...unix.Signal) {
 	groups := map[int]bool{leader: true}
 	procfs.Visit(func(_ int, read func(file string) ([]byte, error)) {
@@ -28,8 +27,7 @@ func signalSession(leader int, signals ...unix.Signal) {
 	}
 }
 
-// groupOf reads process group and session of a stat line: pid (name) state parent group session. The name may contain
-// anything, so parsing starts after the last ")".
+// The name may contain anything, so parsing starts after the last ")".
 func groupOf(stat []byte) (group, session int, ok bool) {
 	at := bytes.LastIndexByte(stat, ')')
 	if at < 0 {

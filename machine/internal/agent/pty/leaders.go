@@ -1,6 +1,6 @@
 package pty
 
-// Leaders maps pids in the guest to terminals. It includes ended terminals, whose background processes may still run.
+// Leaders includes ended terminals, whose background processes may still run.
 func (m *Manager) Leaders() map[int]string {
 	leaders := map[int]string{}
 	for _, t := range m.all() { // oldest first: a reused pid belongs to the later terminal

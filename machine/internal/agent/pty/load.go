@@ -8,10 +8,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
-// outputBytesDefault limits retained output if the incarnation sets no limit.
 const outputBytesDefault = 64 << 20
 
-// all returns the started terminals, oldest first.
 func (m *Manager) all() (list []*Terminal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,7 +26,6 @@ func (m *Manager) all() (list []*Terminal) {
 	return list
 }
 
-// load reads the terminals of earlier boots.
 func (m *Manager) load() {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {

@@ -40,7 +40,7 @@ type Manager struct {
 	running   int
 }
 
-// Open uses a state directory. Earlier terminals are loaded at the first call, so that a claim does not wait.
+// Open loads earlier terminals at the first call: a claim does not wait.
 func Open(dir string, guest session.Guest, reaper *reap.Reaper, limits wire.GuestLimits) *Manager {
 	m := &Manager{dir: dir, guest: guest, reaper: reaper, terminals: map[string]*Terminal{}, keep: output.NewKeeper(outputBytesDefault, keptMax)}
 	m.SetLimits(limits)
@@ -57,7 +57,7 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.keep.SetLimit(limits.OutputBytes)
 }
 
-// Start opens a terminal, or returns the one with this id; created tells which.
+// Start may return an existing terminal; created tells.
 func (m *Manager) Start(req wire.PtyRequest) (t *Terminal, created bool, err error) {
 	m.index.Do(m.load)
 	command, err := check(req)
@@ -85,7 +85,7 @@ func (m *Manager) Start(req wire.PtyRequest) (t *Terminal, created bool, err err
 	return t, mine, nil
 }
 
-// check validates the request. Without argv the command holds a placeholder for the login shell.
+// Without argv this is a placeholder for the login shell.
 func check(req wire.PtyRequest) (wire.ExecRequest, error) {
 	argv := req.Argv
 	if len(argv) == 0 {
@@ -98,7 +98,6 @@ func check(req wire.PtyRequest) (wire.ExecRequest, error) {
 	return command, err
 }
 
-// take reserves an id: the first caller starts the terminal, others wait for it.
 func (m *Manager) take(id string) (t *Terminal, mine bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +114,6 @@ func (m *Manager) take(id string) (t *Terminal, mine bool, err error) {
 	return t, true, nil
 }
 
-// drop releases an id whose start failed.
 func (m *Manager) drop(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +122,6 @@ func (m *Manager) drop(id string) {
 	m.running--
 }
 
-// ended uncounts a running terminal, and deletes the oldest ended ones beyond keptMax.
 func (m *Manager) ended(t *Terminal) {
 	m.mu.Lock()
 	m.running--
@@ -155,7 +152,6 @@ func (m *Manager) Get(id string) (*Terminal, error) {
 	return t, t.startErr
 }
 
-// start records the id on disk and runs the program.
 func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecRequest) error {
 	t.record = wire.PtyRecord{
 		SessionID: req.SessionID, Argv: req.Argv, Cwd: command.Cwd, User: command.User, PtySize: req.PtySize,
@@ -173,7 +169,7 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
-	// Terminals open on a full disk too, so that the user can delete files. They are then known only in this agent's memory.
+	// Terminals open on a full disk too (record.IsFull), then only in memory.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
 	if err != nil && !record.IsFull(err) {
 		return err
@@ -198,7 +194,6 @@ func loginShell(user guestroot.User) []string {
 	return []string{user.Shell, "-l"}
 }
 
-// spawn returns the reason of a failed start, or "".
 func (m *Manager) spawn(t *Terminal, user guestroot.User, command wire.ExecRequest) string {
 	d, err := openDevice(user.UID, t.record.PtySize)
 	if err != nil {

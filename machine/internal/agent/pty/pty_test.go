@@ -23,7 +23,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// here runs programs on the test's host, without namespaces.
 type here struct{}
 
 func (here) User(name string) (guestroot.User, bool, error) {
@@ -60,7 +59,6 @@ func start(t *testing.T, m *Manager, req wire.PtyRequest) *Terminal {
 	return terminal
 }
 
-// sent returns a reader's bytes from offset on, and the last frame.
 func sent(t *testing.T, terminal *Terminal, offset int64) (data string, kind byte, last []byte) {
 	t.Helper()
 	var all bytes.Buffer
@@ -79,7 +77,6 @@ func sent(t *testing.T, terminal *Terminal, offset int64) (data string, kind byt
 	}
 }
 
-// awaitBooked waits until no terminal runs and all records are final.
 func awaitBooked(t *testing.T, m *Manager) {
 	t.Helper()
 	for deadline := time.Now().Add(testns.Patience(time.Minute)); ; time.Sleep(time.Millisecond) {
@@ -218,7 +215,7 @@ func TestCloseReachesEveryJobOfTheShell(t *testing.T) {
 	}
 }
 
-// livingIn finds a running process of the session. A zombie waits for its parent, which is not ours.
+// A zombie waits for its parent, which is not ours.
 func livingIn(session int) (found string) {
 	procfs.Visit(func(_ int, read func(file string) ([]byte, error)) {
 		line, err := read("stat")

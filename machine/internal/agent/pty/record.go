@@ -24,7 +24,7 @@ func createRecord(dir string, e entry) (*os.File, error) {
 	return f, nil
 }
 
-// readRecord returns the record's last state; "starting" becomes "lost".
+// "starting" becomes "lost".
 func readRecord(dir string) (entry, error) {
 	last, err := record.Last[wire.PtyRecord](filepath.Join(dir, recordName))
 	if err == nil && last.Record.SessionID == "" {

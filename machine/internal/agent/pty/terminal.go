@@ -16,12 +16,10 @@ import (
 )
 
 const (
-	// grace is the time between SIGHUP and SIGKILL.
 	grace = 5 * time.Second
-	// drainBytesMax limits the reading after the program's end; the kernel buffers less.
+	// The kernel buffers less.
 	drainBytesMax = 1 << 20
-	// readBytes is the most that one read returns.
-	readBytes = 4 << 10
+	readBytes     = 4 << 10
 )
 
 // Terminal exists from the reservation of its id.
@@ -62,7 +60,7 @@ func (t *Terminal) running() bool {
 	return t.device != nil
 }
 
-// started marks the terminal as running, in memory only. A later boot needs only the first line on disk.
+// A later boot needs just the first line on disk.
 func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,17 +69,15 @@ func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.device, t.leader = d, pid
 }
 
-// leaderExited is called by the reaper; run then reads the remaining output.
 func (t *Terminal) leaderExited(d *device, status unix.WaitStatus) {
 	t.left <- status
 	_ = d.master.SetReadDeadline(time.Now()) // wakes run; fails harmlessly on a closed file
 }
 
-// run reads the terminal until its program has ended and all output is stored.
 func (t *Terminal) run(d *device, kept func(grown int64)) {
 	buffer := make([]byte, readBytes)
 	sink := func(p []byte) {
-		// The stream counts bytes that the disk refuses, and reports the loss to readers.
+		// The stream tells readers of refused bytes.
 		grown, _ := t.stream.Append(p)
 		kept(grown)
 		t.notice.Wake()
@@ -124,12 +120,12 @@ func (t *Terminal) failedToStart(why string) {
 
 func (t *Terminal) writeLast() {
 	t.notice.Wake() // wake waiters before the disk write
-	// On a full disk only the first line stays, and a later boot reports the terminal as lost.
+	// On a full disk a later boot reports the terminal as lost.
 	_ = record.Append(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
 	t.log.Close()
 }
 
-// Close sends SIGHUP to the session, and SIGKILL after the grace. It does nothing for an ended terminal.
+// Close sends SIGHUP to the session, and SIGKILL after the grace.
 func (t *Terminal) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,12 +134,12 @@ func (t *Terminal) Close() {
 	}
 	t.closing = true
 	leader := t.leader
-	// SIGCONT, so that stopped jobs receive the SIGHUP.
+	// Stopped jobs receive the SIGHUP only after SIGCONT.
 	signalSession(leader, unix.SIGHUP, unix.SIGCONT)
 	t.kill = time.AfterFunc(grace, func() { signalSession(leader, unix.SIGKILL) })
 }
 
-// Resize sets the window size; programs get SIGWINCH.
+// Resize makes programs get SIGWINCH.
 func (t *Terminal) Resize(size wire.PtySize) error {
 	if size.Cols == 0 || size.Rows == 0 {
 		return fail.Invalid("invalid_size", "A terminal has at least one column and one row")
@@ -162,7 +158,7 @@ func (t *Terminal) Resize(size wire.PtySize) error {
 
 func ended() error { return fail.Conflict("session_ended", "The terminal has ended") }
 
-// Write sends all of p, and blocks until ctx ends if the program does not read.
+// Write blocks until ctx ends if the program does not read.
 func (t *Terminal) Write(ctx context.Context, p []byte) error {
 	select {
 	case t.writing <- struct{}{}:

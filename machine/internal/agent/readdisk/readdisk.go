@@ -1,4 +1,4 @@
-// Package readdisk runs the agent as the reader of a hibernated workspace's disk. hostd starts it, with the descriptors in wire/disk.go.
+// Package readdisk reads a hibernated workspace's disk. hostd starts it, with the descriptors in wire/disk.go.
 package readdisk
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Serve returns when it has been idle. The process exits when hostd ends.
+// Serve returns when idle. The process exits when hostd ends.
 func Serve() error {
 	debug.SetMemoryLimit(96 << 20)
 	time.Local = time.UTC // a time zone would be read from the workspace's disk
@@ -75,7 +75,6 @@ func readSetup(pipe *bufio.Reader) (wire.DiskReaderSetup, error) {
 	return setup, json.Unmarshal(line, &setup)
 }
 
-// endWith exits the process when hostd's end of the pipe closes, for whatever reason.
 func endWith(pipe io.Reader) {
 	_, _ = io.Copy(io.Discard, pipe)
 	os.Exit(0)

@@ -1,4 +1,4 @@
-// Package reap waits for all children of the agent: one thread blocks in wait4, without polling.
+// Package reap waits for all children of the agent, without polling.
 package reap
 
 import (
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// earlyMax limits the exits kept until Watch asks for them; beyond it the oldest are dropped. A start asks soon after its fork.
+// Watch asks soon after a fork; beyond this the oldest exits are dropped.
 const earlyMax = 4096
 
 type Reaper struct {
@@ -31,15 +31,15 @@ func New() *Reaper {
 	return r
 }
 
-// ignoreSIGCHLD sets SIGCHLD to its default action (SIG_DFL), which does nothing. SIG_IGN would make the kernel reap
-// the children itself. An exit thus interrupts no thread of the Go runtime.
+// By default SIGCHLD does nothing: no exit interrupts a thread of the Go runtime. With SIG_IGN the kernel would reap
+// the children.
 func ignoreSIGCHLD() {
-	// The kernel's sigaction: handler, flags, restorer, mask. Without it the agent would only be slower.
+	// The kernel's sigaction: handler, flags, restorer, mask. On failure the agent is only slower.
 	var action [4]uintptr
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 }
 
-// Watch calls handler once when pid ends, on the reaper's goroutine. If it has already ended, it calls handler at once.
+// Watch calls handler once, on the reaper's goroutine, or at once if pid has ended.
 func (r *Reaper) Watch(pid int, handler func(unix.WaitStatus)) {
 	r.mu.Lock()
 	before, ended := r.early[pid]
@@ -87,7 +87,6 @@ func (r *Reaper) ended(pid int, status unix.WaitStatus) {
 	}
 }
 
-// keep needs mu.
 func (r *Reaper) keep(pid int, status unix.WaitStatus) {
 	r.count++
 	r.early[pid] = early{status, r.count}

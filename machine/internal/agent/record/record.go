@@ -1,5 +1,5 @@
-// Package record stores the state of a command or terminal as JSON lines. The first is written before the program
-// starts, the last after its end.
+// Package record stores a command or terminal as JSON lines: the first before the program starts, the last after its
+// end.
 package record
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// States. A record whose last line says starting is from an earlier boot: it counts as lost.
+// A last line with starting is of an earlier boot: it counts as lost.
 const (
 	Starting = "starting"
 	Running  = "running"
@@ -27,13 +27,13 @@ const (
 
 const bytesMax = 2 << 20
 
-// Line is one line. Later lines may omit the fingerprint.
+// Line omits the fingerprint after the first.
 type Line[R any] struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	Record      R      `json:"record"`
 }
 
-// Create creates the file with its first line, or leaves none. fs.ErrExist means that it exists.
+// Create leaves no file without its first line. fs.ErrExist: it exists.
 func Create(path string, first any) (*os.File, error) {
 	f, err := plainfile.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_APPEND, 0o600)
 	if err != nil {
@@ -46,7 +46,7 @@ func Create(path string, first any) (*os.File, error) {
 	return f, nil
 }
 
-// Append writes the next line. A nil file returns an error.
+// Append to a nil file returns an error.
 func Append(f *os.File, line any) error {
 	text, err := json.Marshal(line)
 	if err != nil {
@@ -56,7 +56,7 @@ func Append(f *os.File, line any) error {
 	return err
 }
 
-// Last returns the last whole line, with the fingerprint of the first. It returns an empty line if there is none.
+// Last is the last whole line, or empty, with the first's fingerprint.
 func Last[R any](path string) (last Line[R], err error) {
 	f, err := plainfile.Open(path, unix.O_RDONLY, 0)
 	if err != nil {
@@ -77,10 +77,10 @@ func Last[R any](path string) (last Line[R], err error) {
 	}
 }
 
-// IsFull reports a full disk. Programs start nevertheless, so that the user can delete files.
+// IsFull tells a full disk. Programs start nevertheless, so that the user can delete files.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// Exit returns the exit code, or -1 and the signal's name.
+// Exit returns the code, or -1 and the signal's name.
 func Exit(status unix.WaitStatus) (code *int, signal *string) {
 	if status.Signaled() {
 		return new(-1), new(unix.SignalName(status.Signal()))
@@ -88,5 +88,5 @@ func Exit(status unix.WaitStatus) (code *int, signal *string) {
 	return new(status.ExitStatus()), nil
 }
 
-// Stamp formats RFC 3339 in UTC with milliseconds, as records use it.
+// Stamp formats RFC 3339 in UTC with milliseconds.
 func Stamp(t time.Time) *string { return new(t.UTC().Format("2006-01-02T15:04:05.000Z")) }

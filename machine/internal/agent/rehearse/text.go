@@ -1,5 +1,4 @@
-// Package rehearse warms up a waiting sandbox. Each first touch of a page of the program costs a trip into the
-// sandbox's kernel, which would make a machine's first call slow.
+// Package rehearse warms up a waiting sandbox: the first touch of each page of code is a trip into its kernel.
 package rehearse
 
 import (
@@ -12,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quiet is the idle time before the warm-up: a sandbox that a caller waits for is claimed at once, and must not be busy.
+// Quiet precedes the warm-up: a sandbox with a waiting caller is claimed at once, and must not be busy.
 const Quiet = 40 * time.Millisecond
 
 func Text() {
@@ -21,10 +20,10 @@ func Text() {
 	}
 }
 
-// Range is a range of addresses; End is exclusive.
+// Range has an exclusive End.
 type Range struct{ Start, End uintptr }
 
-// Map maps every page with one mlock, and unlocks them. It is safe without a Go runtime, for example in a forked child.
+// Map needs no Go runtime, as in a forked child.
 //
 //go:norace
 //go:nosplit
@@ -48,7 +47,6 @@ func Ranges() (ranges []Range) {
 	return ranges
 }
 
-// programRange parses a line of /proc/self/maps; ok means a read-only mapping of a file.
 func programRange(line string) (start, end uintptr, ok bool) {
 	var flags string
 	if n, err := fmt.Sscanf(line, "%x-%x %s", &start, &end, &flags); n != 3 || err != nil {

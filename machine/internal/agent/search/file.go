@@ -10,10 +10,8 @@ import (
 
 const textBytesMax = 1000
 
-// linesPerLook is the number of lines between checks of the deadline.
 const linesPerLook = 1024
 
-// file searches one file and then releases it. It leaves out a file that cannot be read.
 func (s *search) file(c *content, path string) error {
 	defer s.done(c)
 	if c.size == 0 {
@@ -26,7 +24,6 @@ func (s *search) file(c *content, path string) error {
 		return nil
 	}
 	s.result.FilesScanned++
-	// Skip binary files.
 	if bytes.IndexByte(c.text, 0) >= 0 || !s.pattern.possible(c.text) {
 		return nil
 	}
@@ -81,7 +78,7 @@ func (s *search) take(path string, number int, line []byte, at, length int, cont
 	return nil
 }
 
-// cost estimates the JSON size of a text: some characters become six bytes.
+// In JSON some characters become six bytes.
 func cost(text string) int {
 	n := len(text) + 4
 	for i := range len(text) {
@@ -92,7 +89,6 @@ func cost(text string) int {
 	return n
 }
 
-// around cuts a long line, keeping the match.
 func around(line []byte, at, length int) string {
 	if len(line) > textBytesMax {
 		from := max(0, min(at-(textBytesMax-min(length, textBytesMax))/2, len(line)-textBytesMax))
@@ -115,7 +111,6 @@ func cut(line []byte) string {
 	return strings.ToValidUTF8(string(line), "\uFFFD")
 }
 
-// context keeps the lines before a match; after reads those that follow.
 type context struct {
 	lines int
 	last  [][]byte

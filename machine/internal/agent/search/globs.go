@@ -12,12 +12,11 @@ import (
 const (
 	globsMax     = 64
 	globBytesMax = 256
-	// bracesMax limits brace groups, whose combinations are tried one by one.
+	// Combinations of brace groups are tried one by one.
 	bracesMax = 3
 )
 
-// nameFilter selects the files to search. A glob with a slash matches the path below the start, one without matches the
-// name. `**` matches any number of directories.
+// A glob with a slash matches the path, else the name.
 type nameFilter struct{ include, exclude []glob }
 
 type glob struct {
@@ -64,7 +63,6 @@ func (g glob) matches(path, name string) bool {
 	if g.ofPath {
 		subject = path
 	}
-	// compileGlobs validated the pattern.
 	ok, err := doublestar.Match(g.text, subject)
 	return ok && err == nil
 }
@@ -78,12 +76,11 @@ func anyOf(list []glob, path, name string) bool {
 	return false
 }
 
-// takes reports whether a file is searched; path is relative to the start.
 func (f *nameFilter) takes(path, name string) bool {
 	return !anyOf(f.exclude, path, name) && (len(f.include) == 0 || anyOf(f.include, path, name))
 }
 
-// prunes reports whether a directory is skipped: it is excluded itself, or by a glob that ends with "/**".
+// A glob that ends with "/**" excludes a directory too.
 func (f *nameFilter) prunes(path, name string) bool {
 	for _, g := range f.exclude {
 		if g.matches(path, name) {

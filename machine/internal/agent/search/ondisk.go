@@ -12,13 +12,12 @@ import (
 )
 
 const (
-	// mountsOf is the mount table of the guest's init, which has the guest's root.
+	// The guest's init has the guest's root.
 	mountsOf  = "/proc/1/mountinfo"
 	mountsMax = 256 << 10
 )
 
-// onDisk reports whether everything at and below start is on the workspace's disk under the same path. No mount may cover any of it, and
-// start may contain no link: without mounts it could lead elsewhere. It returns false if that is unknown.
+// No mount may cover any of it, and start may contain no link: without mounts it could lead elsewhere.
 func onDisk(r *guestroot.Root, start string) bool {
 	if r.Alone() || path.Clean(start) != start {
 		return false

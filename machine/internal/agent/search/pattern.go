@@ -14,9 +14,9 @@ import (
 
 const (
 	patternBytesMax = 4096
-	// instructionsMax limits the cost per byte: RE2 may run every instruction at each byte.
+	// RE2 may run every instruction at each byte.
 	instructionsMax = 10_000
-	// Longer lines are matched in pieces, with checks of the deadline in between.
+	// In longer lines the deadline is checked in between.
 	longLine     = 4 << 10
 	runesPerLook = 1024
 )
@@ -72,7 +72,6 @@ func tooComplex(text string) string {
 	return ""
 }
 
-// possible is a fast check whether the file can match at all.
 func (p *pattern) possible(text []byte) bool {
 	if p.literal != nil {
 		return bytes.Contains(text, p.literal)
@@ -80,7 +79,7 @@ func (p *pattern) possible(text []byte) bool {
 	return bytes.Contains(text, p.prefix)
 }
 
-// find returns the first match of a line, or -1. It calls look now and then in a long line; an error of look ends the search.
+// -1: no match. An error of look ends the search.
 func (p *pattern) find(line []byte, look func() error) (at, length int, err error) {
 	if p.literal != nil {
 		return bytes.Index(line, p.literal), len(p.literal), nil
@@ -101,7 +100,6 @@ func (p *pattern) find(line []byte, look func() error) (at, length int, err erro
 	return found[0], found[1] - found[0], nil
 }
 
-// lookingReader ends early if look fails.
 type lookingReader struct {
 	line  []byte
 	runes int

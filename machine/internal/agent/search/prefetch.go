@@ -10,14 +10,12 @@ import (
 )
 
 const (
-	// aheadFiles of a directory are opened and read in parallel, ahead of the search. Each call is a round trip into
-	// gVisor, and may wait for the disk.
-	aheadFiles = 8
-	// aheadBytesMax limits the prefetch per file: a larger file is opened ahead and read later.
+	// Files are read ahead: each call is a round trip into gVisor, and may wait for the disk.
+	aheadFiles    = 8
 	aheadBytesMax = 256 << 10
 )
 
-// content is an opened file. size is 0 if there is nothing to search: it is gone, not a regular file, empty or too large.
+// size 0: nothing to search.
 type content struct {
 	fd     int // -1: closed
 	size   int64
@@ -35,8 +33,7 @@ type prefetcher struct {
 	wants func(dirents.Item) bool
 }
 
-// at returns the file of item i and prefetches later ones, up to the next directory. No prefetched file stays open
-// while a subdirectory is searched.
+// No prefetched file stays open while a directory is searched.
 func (a *prefetcher) at(i int) *content {
 	for a.begun = max(a.begun, i); a.begun < len(a.items) && a.begun < i+aheadFiles; a.begun++ {
 		it := a.items[a.begun]
@@ -56,7 +53,6 @@ func (a *prefetcher) at(i int) *content {
 	return c
 }
 
-// close waits for unused prefetches and releases them.
 func (a *prefetcher) close() {
 	for _, c := range a.of {
 		<-c.ready
@@ -95,7 +91,7 @@ func (c *content) take(fd int, fileBytesMax int64) {
 	c.size = st.Size
 }
 
-// read reads the file up to the size it had when opened, and closes it. An unreadable file counts as empty.
+// An unreadable file counts as empty.
 func (c *content) read() {
 	if c.text != nil || c.size == 0 {
 		return
@@ -119,7 +115,6 @@ func (c *content) close() {
 	}
 }
 
-// done releases a file; a later one reuses its buffer.
 func (s *search) done(c *content) {
 	c.close()
 	if cap(c.buffer) > 0 && cap(c.buffer) <= aheadBytesMax {
@@ -127,7 +122,7 @@ func (s *search) done(c *content) {
 	}
 }
 
-// raw reads a descriptor without package os, which adds two calls per file.
+// Package os would add two calls per file.
 type raw int
 
 func (fd raw) Read(b []byte) (int, error) {

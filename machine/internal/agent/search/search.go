@@ -1,5 +1,4 @@
-// Package search finds lines in files below a directory of the guest. It follows no links, opens only regular files,
-// and limits time, bytes and memory.
+// Package search finds lines in files of the guest. It follows no links and opens only regular files.
 package search
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Bounds of one search; each has its own stop reason.
+// Bounds each have a stop reason.
 type Bounds struct {
 	Time        time.Duration
 	FileBytes   int64 // read in total
@@ -26,7 +25,7 @@ type Bounds struct {
 	Depth       int // nesting of directories; deeper ones are left out
 }
 
-// Default holds the documented limits.
+// Default has the documented limits.
 var Default = Bounds{Time: 10 * time.Second, FileBytes: 1 << 30, Entries: 1_000_000, AnswerBytes: 8 << 20, Depth: 1024}
 
 const (
@@ -45,10 +44,10 @@ const (
 	namesMax        = 200_000 // per directory
 )
 
-// atOnce limits memory: each search holds files and its result.
+// Each search holds files and its result in memory.
 var atOnce = make(chan struct{}, 4)
 
-// Run searches, and returns a partial result when a limit is reached.
+// Run returns a partial result at a limit.
 func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct{}) (wire.SearchResult, error) {
 	s := &search{root: r, req: req, bounds: b, gone: gone, deadline: time.Now().Add(b.Time)}
 	s.result.Matches = []wire.SearchMatch{}
@@ -93,7 +92,6 @@ func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct
 	return s.result, err
 }
 
-// acquirePermit waits for a permit, at most as long as a search may take.
 func acquirePermit(wait time.Duration, gone <-chan struct{}) (release func(), err error) {
 	release = func() { <-atOnce }
 	select {
@@ -124,10 +122,9 @@ func checkNumbers(req wire.SearchRequest) error {
 	return nil
 }
 
-// errStop ends the walk; search.stop has the reason.
 var (
 	errStop = errors.New("search: stopped")
-	// errOnDisk ends the walk without a result: the host-side disk reader is faster.
+	// The host-side disk reader is faster.
 	errOnDisk = errors.New("search: on the disk")
 	errGone   = fail.Conflict("operation_interrupted", "The caller has gone")
 )
@@ -162,7 +159,7 @@ func (s *search) halt(reason string) error {
 	return errStop
 }
 
-// start opens the path and follows its links, as the guest would; below it no link is followed.
+// Links of the path are followed, as the guest would; below it none is.
 func (s *search) start(r *guestroot.Root) error {
 	fd, err := r.Open(s.req.Path, unix.O_PATH, 0)
 	if err != nil {
@@ -201,8 +198,7 @@ func (s *search) single(r *guestroot.Root, shown string) error {
 	return s.file(c, shown)
 }
 
-// unrealDevices returns the devices of /proc, /sys and /dev. Their files are generated on read, some without end. The
-// device of the start is not included.
+// Files on these are generated on read, some without end. The start's device is not included.
 func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	devices := map[uint64]bool{}
 	for _, path := range []string{"/proc", "/sys", "/dev"} {
@@ -221,8 +217,8 @@ func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	return devices
 }
 
-// directory takes over fd. path is the prefix shown to callers, relative the one that globs match; both end with a
-// slash or are empty. steps lead to the cursor.
+// directory takes over fd. path is for callers, relative for globs; both end with a slash or are empty. steps lead to
+// the cursor.
 func (s *search) directory(fd int, path, relative string, steps []string, depth int) error {
 	defer unix.Close(fd)
 	if s.dirents == nil {
@@ -287,7 +283,6 @@ func (s *search) entry(reads *prefetcher, i int, path, relative string, rest []s
 	return nil
 }
 
-// kindOf returns the DT_ type of a mode, 0 if it is neither a directory nor a regular file.
 func kindOf(mode uint32) uint8 {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:

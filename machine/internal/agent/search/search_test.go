@@ -156,7 +156,6 @@ func TestALongLineIsCutAroundItsMatch(t *testing.T) {
 	}
 }
 
-// Each limit is reached, reports its reason, and keeps earlier matches.
 func TestEveryBoundHasItsStopReason(t *testing.T) {
 	content := map[string]string{"z/z/z": "needle"}
 	for i := range 10 {

@@ -44,7 +44,7 @@ func (m *machine) getChanges(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// writtenOver returns nil if the template is unreadable; the listing then fails itself.
+// If the template is unreadable, the listing fails itself.
 func (m *machine) writtenOver(template string, in wire.Incarnation) map[string]identity.File {
 	root, err := guestroot.OpenDir(template)
 	if err != nil {

@@ -16,18 +16,17 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// DiskReads holds the caller's credentials, and the idle time after which serving ends.
+// DiskReads ends serving after Idle.
 type DiskReads struct {
 	Key   string
 	Epoch int64
 	Idle  time.Duration
 }
 
-// A caller that stops reading must not keep the disk open forever.
+// A caller that stops reading must not keep the disk open.
 const diskAnswerSecondsMax = 600
 
-// ServeDisk serves the reading file calls of a disk, next to its machine or while the workspace hibernates. It shares
-// the code of a running guest. It returns once it has been idle.
+// ServeDisk serves reads of a disk until idle, next to its machine or while the workspace hibernates.
 func ServeDisk(listener net.Listener, root *guestroot.Root, reads DiskReads) error {
 	m := &machine{disk: root}
 	use := &activeCalls{idle: reads.Idle}
@@ -75,7 +74,7 @@ func (m *machine) diskHandler(reads DiskReads) http.Handler {
 	return bounded(mux)
 }
 
-// factsBodyBytesMax allows the longest paths, with each byte escaped as six.
+// For the longest paths, each byte escaped as six.
 const factsBodyBytesMax = files.FactsMax * 6 * 4 << 10
 
 func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {

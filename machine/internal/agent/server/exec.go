@@ -41,11 +41,10 @@ func (m *machine) postExec(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// startFollowed answers a start with a record frame and then the output frames, as a follower from offset 0 gets them.
-// It saves the caller a second request while the command needs the processor.
+// A record frame precedes the output: it saves a second request while the command needs the processor.
 func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, record []byte) error {
 	control := http.NewResponseController(w)
-	// Clear the deadline of the request body, which would end the stream.
+	// The deadline of the request body would end the stream.
 	if err := control.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -64,7 +63,6 @@ func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, r
 
 const framesType = "application/octet-stream"
 
-// defaultUser is the templates' account "user", or root if there is none.
 func (m *machine) defaultUser() string {
 	if _, ok, err := m.guest.User("user"); err == nil && ok {
 		return "user"
@@ -118,7 +116,7 @@ func (m *machine) postCancel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// getOutput streams frames. After the first byte an error is sent as a frame.
+// After the first byte an error is a frame.
 func (m *machine) getOutput(w http.ResponseWriter, r *http.Request) error {
 	_, s, err := m.find(r)
 	if err != nil {

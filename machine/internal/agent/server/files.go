@@ -11,7 +11,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// withRoot calls do with the guest's root acquired.
 func (m *machine) withRoot(do func(*guestroot.Root) error) error {
 	if m.disk != nil {
 		return do(m.disk)
@@ -65,7 +64,6 @@ func sendContent(w http.ResponseWriter, c *files.Content) {
 	if c.Partial {
 		w.WriteHeader(http.StatusPartialContent)
 	}
-	// If the file shrinks, the body ends early and the caller sees too few bytes.
 	buffer := make([]byte, min(max(c.Length, 4<<10), 256<<10))
 	_, _ = io.CopyBuffer(struct{ io.Writer }{w}, c.Reader, buffer)
 }

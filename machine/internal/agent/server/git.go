@@ -7,7 +7,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// git runs the guest's git as its default user. Each call ends when the caller disconnects.
 func (m *machine) git() (git.Git, error) {
 	_, err := m.running()
 	return git.Git{Runner: m.helpers, User: m.defaultUser()}, err

@@ -30,7 +30,7 @@ func keyOf(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// lockKey locks a key. The log is opened at first use, so that a claim does not wait.
+// A claim does not wait for the log.
 func (m *machine) lockKey(r *http.Request, key string) (*once.KeyLock, error) {
 	m.mu.Lock()
 	if m.writes == nil {
@@ -59,12 +59,12 @@ func reused() error {
 	return fail.Conflict("operation_id_reused", "The Idempotency-Key was used for a different request")
 }
 
-// interrupted means that the machine died during the first call with the key, and the file has changed since.
+// The machine died during the first call, and the file has changed since.
 func interrupted() error {
 	return fail.Conflict("operation_interrupted", "Whether the first call under the Idempotency-Key was executed is not known")
 }
 
-// writeOnce is a write with a key. The body is part of the request, so a repeat reads its own to the end.
+// The body is part of the request, so a repeat reads its own.
 func (m *machine) writeOnce(r *http.Request, root *guestroot.Root, key, path string, o files.WriteOptions) (result wire.WriteResult, err error) {
 	t, err := m.lockKey(r, key)
 	if err != nil {
@@ -105,8 +105,7 @@ func (w *keyedWrite) first() (wire.WriteResult, error) {
 
 func (w *keyedWrite) request(sha256 string) string { return w.asked + " " + sha256 }
 
-// repeat answers a repeated write. An interrupted replace runs again, which is harmless. For an interrupted append it
-// first compares the file's size.
+// An interrupted replace runs again, which is harmless.
 func (w *keyedWrite) repeat(known *once.Record) (result wire.WriteResult, err error) {
 	var now wire.FileInfo
 	if !known.Done() {
@@ -176,7 +175,7 @@ func (m *machine) patchOnce(r *http.Request, root *guestroot.Root, key string, r
 	return result, t.Settle(asked, result)
 }
 
-// repeatPatch answers a repeated patch. An interrupted one runs again only if the file is unchanged.
+// An interrupted patch runs again only if the file is unchanged.
 func (m *machine) repeatPatch(root *guestroot.Root, t *once.KeyLock, path string, known *once.Record) (result wire.PatchResult, answered bool, err error) {
 	if known.Done() {
 		return result, true, json.Unmarshal(known.Result, &result)

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// desk is one machine for keyed writes, with its tree and state directory.
 type desk struct {
 	*machine
 	t    *testing.T
@@ -70,7 +69,7 @@ func (d *desk) has(content string) {
 	}
 }
 
-// forgetsTheEnd removes the last line of the log, as if the machine had died right after the change took effect.
+// As if the machine had died right after the change took effect.
 func (d *desk) forgetsTheEnd() {
 	d.t.Helper()
 	path := filepath.Join(d.dir, "state", "writes.ndjson")

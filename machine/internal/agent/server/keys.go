@@ -24,17 +24,16 @@ const (
 	incarnationReadEvery = 20 * time.Millisecond
 )
 
-// keys authenticates callers: the sandbox's own key until the claim, then only the key of the current incarnation.
+// The sandbox's own key is accepted until the claim, then only that of the current incarnation.
 type keys struct {
 	dir string // of hostd's files <epoch>.json
 
-	mu      sync.Mutex
-	slot    [sha256.Size]byte
-	hasSlot bool
-	current wire.Incarnation
-	key     [sha256.Size]byte
-	hasKey  bool
-	// refusedAt is the time of the last read that was refused.
+	mu        sync.Mutex
+	slot      [sha256.Size]byte
+	hasSlot   bool
+	current   wire.Incarnation
+	key       [sha256.Size]byte
+	hasKey    bool
 	refusedAt time.Time
 }
 
@@ -52,12 +51,11 @@ func callerOf(r *http.Request) (caller, error) {
 	if err != nil || epoch < 0 {
 		return caller{}, fail.Unauthenticated("An epoch is missing")
 	}
-	// Keys are compared by digest, which hides their length too.
+	// Digests hide the length of keys too.
 	return caller{key: sha256.Sum256([]byte(key)), epoch: epoch}, nil
 }
 
-// authenticate identifies the caller: the sandbox's owner (for a claim) or the current incarnation. For the key of an
-// incarnation that hostd has just written, it returns that incarnation as fresh, still to be adopted.
+// slot: the sandbox's owner, for a claim. fresh: an incarnation of hostd, still to be adopted.
 func (k *keys) authenticate(c caller) (slot bool, fresh *wire.Incarnation, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,8 +91,8 @@ func (k *keys) checkSlot(c caller) error {
 	return nil
 }
 
-// read loads the incarnation file of the caller's epoch if it holds the caller's key. An older epoch of the same workspace is refused;
-// another workspace is a fork with its own epochs. Only refusals delay the next read, so a resume right after another is not delayed.
+// An older epoch of the same workspace is refused; a fork has its own epochs. Only refusals delay the next read: a
+// resume right after another is not delayed.
 func (k *keys) read(c caller) (*wire.Incarnation, error) {
 	refused := fail.Unauthenticated("The key is not of this incarnation")
 	if time.Since(k.refusedAt) < incarnationReadEvery {
@@ -124,7 +122,6 @@ func (k *keys) load(epoch int64) (*wire.Incarnation, error) {
 	return &in, nil
 }
 
-// become sets the current incarnation; all other keys are refused from now on.
 func (k *keys) become(in wire.Incarnation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,7 +130,6 @@ func (k *keys) become(in wire.Incarnation) {
 	k.current = in
 }
 
-// holds reports whether the current incarnation has the same key as in.
 func (k *keys) holds(in wire.Incarnation) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// limited closes connections beyond bound: each costs a goroutine and buffers.
+// Each connection costs a goroutine and buffers.
 func limited(l net.Listener, bound int) net.Listener {
 	return &limitedListener{Listener: l, slots: make(chan struct{}, bound)}
 }

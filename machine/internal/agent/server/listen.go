@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen opens the agent's port without SO_REUSEADDR: with it a guest process could bind the same port at one address
-// and impersonate the agent.
+// Listen avoids SO_REUSEADDR: a guest process could bind the port at one address and impersonate the agent.
 func Listen(address string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
@@ -26,7 +25,7 @@ func Listen(address string) (net.Listener, error) {
 	return config.Listen(context.Background(), "tcp4", address)
 }
 
-// outside refuses peers in this machine, whose processes share the agent's network.
+// The machine's processes share the agent's network.
 type outside struct {
 	net.Listener
 	allowLocal bool // for unit tests, which can only call from here
@@ -42,7 +41,7 @@ func (l outside) Accept() (net.Conn, error) {
 	}
 }
 
-// ownAddresses retries if the list changes while it is read.
+// The list may change while it is read.
 func ownAddresses() (own []net.Addr, err error) {
 	for range 5 {
 		if own, err = net.InterfaceAddrs(); err == nil {
@@ -61,7 +60,7 @@ func isLocal(peer net.Addr) bool {
 	if from.IsLoopback() || from.IsUnspecified() {
 		return true
 	}
-	// Read for each connection: a restore changes the machine's address. Connections are kept, so this is rare.
+	// A restore changes the machine's address. Connections are kept, so this is rare.
 	own, err := ownAddresses()
 	if err != nil {
 		log.Printf("a caller is refused, since the machine's own addresses cannot be read: %v", err)

@@ -1,4 +1,4 @@
-// Package server is the agent's HTTP server: authentication, parsing and routes.
+// Package server is the agent's HTTP server.
 package server
 
 import (
@@ -30,7 +30,7 @@ type Paths struct {
 	Layers       string // has upper and template, outside of the guest's root
 }
 
-// machine is the state behind the routes. Before the claim only keys, guest and reaper are set.
+// Before the claim only keys, guest and reaper are set.
 type machine struct {
 	paths  Paths
 	keys   keys
@@ -38,13 +38,12 @@ type machine struct {
 	reaper *reap.Reaper
 	disk   *guestroot.Root // of a hibernated workspace; nothing else is set then
 
-	becoming sync.Mutex      // serializes fit, claim and changes of incarnation
-	fitted   *preProvisioned // nil: the sandbox has no disk, or a workspace has claimed it
-	mu       sync.RWMutex
-	sessions *session.Manager
-	guard    *guard.Guard
-	writes   *once.Log // nil before the first keyed write
-	// terminals is set together with sessions.
+	becoming  sync.Mutex      // serializes fit, claim and changes of incarnation
+	fitted    *preProvisioned // nil: the sandbox has no disk, or a workspace has claimed it
+	mu        sync.RWMutex
+	sessions  *session.Manager
+	guard     *guard.Guard
+	writes    *once.Log // nil before the first keyed write
 	terminals *pty.Manager
 	helpers   *helper.Runner
 	browser   *browser.Browser
@@ -60,7 +59,7 @@ func newMachine(paths Paths, g *guest.Guest, reaper *reap.Reaper) *machine {
 	}
 }
 
-// claim makes the sandbox the machine of a workspace. A repeated claim gets the same answer.
+// A repeated claim gets the same answer.
 func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
@@ -87,7 +86,7 @@ func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 	return m.shown(in), nil
 }
 
-// adopt runs the mounts and the identity's writes in parallel; the first command needs both.
+// The first command needs both the mounts and the identity, so they run in parallel.
 func (m *machine) adopt(in wire.Incarnation) error {
 	if m.fitted != nil {
 		m.adoptFitted(in)
@@ -139,7 +138,7 @@ func (m *machine) identify(in wire.Incarnation) error {
 	return identity.Apply(root, m.paths.ClaimState, in)
 }
 
-// identifyAgain skips the writes if nothing would change, since a resume waits for it.
+// A resume waits for it.
 func (m *machine) identifyAgain(have, in wire.Incarnation) error {
 	same := have.WorkspaceID == in.WorkspaceID && have.Hostname == in.Hostname && have.Nameserver == in.Nameserver
 	if same && !in.RenewIdentity && in.Hostname != "" {
@@ -148,7 +147,6 @@ func (m *machine) identifyAgain(have, in wire.Incarnation) error {
 	return m.identify(in)
 }
 
-// become switches to a new incarnation after a restore; memory and disk stay.
 func (m *machine) become(in wire.Incarnation) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// preProvisioned is the prepared state of a sandbox that has a disk but no workspace.
 type preProvisioned struct {
 	tree      *identity.Prepared
 	sessions  *session.Manager
@@ -20,8 +19,8 @@ type preProvisioned struct {
 	processes int // the guest's task limit
 }
 
-// preProvision adopts a disk before a workspace claims it, and does all that does not depend on the workspace. No guest process
-// runs. After an error the sandbox must be discarded.
+// preProvision does all that does not depend on the workspace. No guest process runs. After an error the sandbox must
+// be discarded.
 func (m *machine) preProvision(slot wire.Incarnation) error {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
@@ -59,7 +58,6 @@ func (m *machine) prepareTree(slot wire.Incarnation) (*identity.Prepared, error)
 	return identity.Prepare(root, m.paths.ClaimState, slot)
 }
 
-// adoptFitted completes adopt for a fitted sandbox.
 func (m *machine) adoptFitted(in wire.Incarnation) {
 	f, limits := m.fitted, limitsOf(in)
 	m.fitted = nil

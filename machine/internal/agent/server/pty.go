@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// inputSecondsMax limits the wait of input for a program that does not read.
-	inputSecondsMax = 10
-	// goodbyeSecondsMax limits the wait for the peer to read the last frame and close.
+	// For a program that does not read.
+	inputSecondsMax   = 10
 	goodbyeSecondsMax = 5
 )
 
@@ -31,7 +30,6 @@ func (m *machine) ptyRoutes() map[string]handle {
 	}
 }
 
-// opened returns the terminals of a claimed machine.
 func (m *machine) opened() (*pty.Manager, error) {
 	if _, err := m.running(); err != nil {
 		return nil, err
@@ -65,7 +63,6 @@ func (m *machine) postPty(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// onTerminal calls do with the terminal in the path, and answers with its record.
 func (m *machine) onTerminal(do func(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error) handle {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		t, err := m.terminal(r)
@@ -116,7 +113,6 @@ func typeIntoPty(w http.ResponseWriter, r *http.Request, t *pty.Terminal) error 
 	return t.Write(ctx, input.Data)
 }
 
-// attachPty switches the connection to frames in both directions. After that an error is sent as a frame.
 func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
 	t, err := m.terminal(r)
 	if err != nil {
@@ -144,7 +140,6 @@ func (m *machine) attachPty(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// relayPty relays frames until the terminal ends or the peer disconnects.
 func relayPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -159,13 +154,12 @@ func relayPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 		conn.Close()
 	}
 	cancel() // ends a pending input
-	// Let the peer close: closing with unread bytes would reset the connection, and could lose the last frame.
+	// Closing with unread bytes would reset the connection, and could lose the last frame.
 	_ = conn.SetDeadline(time.Now().Add(goodbyeSecondsMax * time.Second))
 	<-taken
 }
 
-// terminalShare: terminals get this fraction of the retained output, so that commands cannot evict scrollback, nor
-// terminals the output of commands.
+// Commands and terminals cannot evict each other's output.
 const terminalShare = 4
 
 func forTerminals(limits wire.GuestLimits) wire.GuestLimits {

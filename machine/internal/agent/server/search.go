@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// patchBodyBytesMax allows for the gateway's additions to a body of 7 MiB.
+// The gateway adds to a body of 7 MiB.
 const patchBodyBytesMax = files.WriteBytesMax + 64<<10
 
-// largeBodies limits memory: a body is held as text and decoded.
+// A body is held as text and decoded.
 var largeBodies = make(chan struct{}, 4)
 
 const largeBodyBytes = 256 << 10

@@ -37,7 +37,6 @@ func Serve(listener net.Listener, paths Paths, g *guest.Guest, reaper *reap.Reap
 	return server.Serve(limited(outside{Listener: listener}, connectionsMax))
 }
 
-// handle serves a route: it answers itself, or returns an error.
 type handle func(w http.ResponseWriter, r *http.Request) error
 
 func (m *machine) handler() http.Handler {
@@ -87,7 +86,6 @@ func (m *machine) handler() http.Handler {
 	return bounded(mux)
 }
 
-// bounded limits concurrent requests.
 func bounded(next http.Handler) http.Handler {
 	slots := make(chan struct{}, requestsMax)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,7 +99,6 @@ func bounded(next http.Handler) http.Handler {
 	})
 }
 
-// forSlot admits only the sandbox's own key, also for a repeated claim.
 func (m *machine) forSlot(h handle) http.Handler {
 	return answer(func(w http.ResponseWriter, r *http.Request) error {
 		c, err := callerOf(r)
@@ -135,7 +132,7 @@ func (m *machine) forIncarnation(h handle) http.Handler {
 	})
 }
 
-// answer sets a deadline for the body, and turns errors and panics into error replies: one bad request must not end the agent.
+// One bad request must not end the agent.
 func answer(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -148,7 +145,7 @@ func answer(h handle) http.Handler {
 				refuse(w, fail.Internal("Unexpected failure in the machine"))
 			}
 		}()
-		// Only with a body: otherwise the deadline would end a followed stream.
+		// Otherwise the deadline would end a followed stream.
 		if r.ContentLength != 0 {
 			control := http.NewResponseController(w)
 			if err := control.SetReadDeadline(time.Now().Add(bodySecondsMax * time.Second)); err != nil {
@@ -179,7 +176,6 @@ func send(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(b) // an error means that the caller has gone
 }
 
-// parse reads exactly one JSON value and refuses unknown fields.
 func parse(w http.ResponseWriter, r *http.Request, into any) error {
 	return parseUpTo(w, r, into, jsonBytesMax)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// postStdin reads the whole body first: otherwise a slow sender would block other writers.
+// The whole body comes first: a slow sender would block other writers.
 func (m *machine) postStdin(w http.ResponseWriter, r *http.Request) error {
 	_, s, err := m.find(r)
 	if err != nil {

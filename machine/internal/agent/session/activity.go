@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// busyMax limits the answer, since the cell limits what it reads.
+// The cell limits what it reads.
 const busyMax = 16
 
-// Activity reports running commands for the cell's idle timeout.
+// Activity is for the cell's idle timeout.
 func (m *Manager) Activity() wire.Activity {
 	type busy struct {
 		session *Session

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A file blocks the path of a command's output directory, so the disk refuses its output.
 func TestWhatTheDiskRefusesOfOneCommandTakesNothingFromAnother(t *testing.T) {
 	dir := t.TempDir()
 	m := open(t, dir, 1<<20)
@@ -37,7 +36,7 @@ func TestWhatTheDiskRefusesOfOneCommandTakesNothingFromAnother(t *testing.T) {
 	}
 }
 
-// stuckOutput blocks the first write of a command's output, like a throttled disk, until release is called.
+// The first write blocks, like a throttled disk.
 func stuckOutput(t *testing.T, dir, id string) (release func()) {
 	t.Helper()
 	own := filepath.Join(dir, dirName(id))

@@ -14,7 +14,7 @@ import (
 // HeartbeatEvery is the longest pause between frames.
 const HeartbeatEvery = 15 * time.Second
 
-// Follower sends a session's output from given offsets to one reader, at its pace.
+// Follower sends output to one reader, at its pace.
 type Follower struct {
 	session *Session
 	frames  *output.FrameWriter
@@ -29,20 +29,20 @@ func NewFollower(s *Session, frames *output.FrameWriter, flush func() error, std
 		return nil, fail.BadRequest("offset_beyond_end", "The offset lies beyond what was written").
 			With("stdout_bytes", r.StdoutBytes).With("stderr_bytes", r.StderrBytes)
 	}
-	// unsent is true so that the first flush sends the response header together with available output.
+	// The first flush sends the response header together with available output.
 	return &Follower{session: s, frames: frames, flush: flush, unsent: true,
 		readers: [2]*output.Reader{s.stdout.NewReader(stdout), s.stderr.NewReader(stderr)}}, nil
 }
 
-// Run sends until the exit frame; with follow false, until the current end. The caller flushes the last frame, so that
-// it shares a packet with the end of the response.
+// Run sends until the exit frame, or without follow the current end. The last frame is not flushed: it shares a packet
+// with the response's end.
 func (f *Follower) Run(ctx context.Context, follow bool) error {
 	defer f.readers[0].Close()
 	defer f.readers[1].Close()
 	beat := time.NewTimer(HeartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Get the channel before reading, or a write in between would be missed.
+		// Before reading, as Notice requires.
 		changed := f.session.notice.Next()
 		running := f.session.running()
 		if err := f.sendAvailable(); err != nil {
@@ -67,7 +67,6 @@ func (f *Follower) Run(ctx context.Context, follow bool) error {
 	}
 }
 
-// sendAvailable alternates between the streams until both are at their end.
 func (f *Follower) sendAvailable() error {
 	for more := true; more; {
 		more = false
@@ -92,7 +91,7 @@ func (f *Follower) sendAvailable() error {
 	return nil
 }
 
-// sendFailed marks a failed write to the reader, after which no error frame can be sent.
+// No error frame can be sent after a failed write.
 type sendFailed struct{ error }
 
 func (f *Follower) flushUnsent(beat *time.Timer) error {
@@ -120,7 +119,6 @@ func (f *Follower) sendError(err error) error {
 	return f.frames.SendData(wire.FrameError, data)
 }
 
-// expired reports the stream that no longer has the offset, and its first offset.
 func (f *Follower) expired() *fail.Error {
 	name, stream := "stdout", f.session.stdout
 	if first, _ := stream.Range(); f.readers[0].Offset() >= first {
@@ -135,7 +133,7 @@ func (f *Follower) sendExit() error {
 	r := f.session.Record()
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > wire.FrameDataMax {
-		// Arguments can exceed a frame; the status call still returns them.
+		// The status call returns the arguments.
 		r.Argv = nil
 		data, err = json.Marshal(r)
 	}

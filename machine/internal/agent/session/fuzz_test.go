@@ -44,7 +44,6 @@ func FuzzWhatPassesTheDoorCanBeStarted(f *testing.F) {
 	})
 }
 
-// A record may be torn anywhere: reading it must not report more than it says.
 func FuzzARecordIsReadToItsLastWholeLine(f *testing.F) {
 	f.Add([]byte("{\"fingerprint\":\"f\",\"record\":{\"session_id\":\"a\",\"state\":\"starting\"}}\n{\"record\":{\"state\":\"exi"))
 	f.Add([]byte("{\"record\":{\"session_id\":\"a\",\"state\":\"exited\",\"exit_code\":0}}\n"))

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// index registers the commands of earlier boots, oldest first.
 func (m *Manager) index() {
 	defer close(m.indexed)
 	entries, err := os.ReadDir(m.dir)

@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 )
 
-// Limits of late output (decision 255). A background process may keep a command's output open. Its output is stored for lateSeconds after
-// the command's exit, up to lateBytesMax per stream, at the following offsets. The exit does not wait for it.
+// Output that a background process holds open (decision 255) is stored for lateSeconds after the exit, up to
+// lateBytesMax per stream. The exit does not wait.
 const (
 	lateSeconds  = 60
 	lateBytesMax = 1 << 20
 )
 
-// startLateOutput runs after the exit was announced. late means that another process holds the output open, so endLate must follow.
+// late: another process holds the output open, so endLate must follow.
 func (s *Session) startLateOutput() (late bool) {
 	for i, t := range s.taps {
 		if t.startLateOutput(s.queues[i]) {
@@ -23,7 +23,6 @@ func (s *Session) startLateOutput() (late bool) {
 	return late
 }
 
-// endLate stops storing late output; later output is dropped.
 func (s *Session) endLate() {
 	for _, t := range s.taps {
 		t.drop()
@@ -34,8 +33,7 @@ func (s *Session) endLate() {
 	s.close()
 }
 
-// note appends the exit and the stream lengths to the record. On a full disk the previous line stays; if that is the
-// first line, a later boot reports the session as lost.
+// On a full disk the previous line stays; a later boot reports a first line as lost.
 func (s *Session) note() { _ = record.Append(s.log, entry{Record: s.Record()}) }
 
 func (s *Session) close() {
@@ -45,7 +43,6 @@ func (s *Session) close() {
 	s.log.Close()
 }
 
-// registerWhenClosed registers the session as ended once its streams cannot grow.
 func (m *Manager) registerWhenClosed(s *Session, late bool) {
 	if !late {
 		m.registerEnded(s)

@@ -16,7 +16,7 @@ func TestWhatABackgroundProcessWritesAfterTheExitIsKeptForAWhileAndThenDropped(t
 	dir := t.TempDir()
 	m := open(t, filepath.Join(dir, "state"), 0)
 	m.late = time.Hour // the test ends it
-	// Each wait has its own pipe. A second reader of one pipe could meet the first writer before it closes, and read its end.
+	// A second reader of a pipe could meet the first writer, and read its end.
 	write, writeMore, done := filepath.Join(dir, "write"), filepath.Join(dir, "more"), filepath.Join(dir, "done")
 	for _, pipe := range []string{write, writeMore} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -67,7 +67,6 @@ func TestOfLateOutputSoMuchIsKept(t *testing.T) {
 	}
 }
 
-// tell unblocks the process that reads a line of the pipe.
 func tell(t *testing.T, pipe string) {
 	t.Helper()
 	if err := os.WriteFile(pipe, []byte("\n"), 0); err != nil {

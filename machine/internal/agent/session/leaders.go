@@ -2,7 +2,7 @@ package session
 
 import "github.com/berth-dev/berth/machine/internal/agent/record"
 
-// Leaders maps pids in the guest to sessions. It includes ended sessions in memory, whose background processes may still run.
+// Leaders includes ended sessions, whose background processes may still run.
 func (m *Manager) Leaders() map[int]string {
 	m.mu.Lock()
 	known := make([]*Session, 0, len(m.known))

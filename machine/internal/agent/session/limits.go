@@ -2,8 +2,8 @@ package session
 
 import "golang.org/x/sys/unix"
 
-// Ending records that the guard is about to kill a process. The command that it belongs to reports the reason unless it
-// exits with 0. pid 0 means all processes. Ending does not block.
+// Ending precedes a kill by the guard, and does not block. The command reports the reason unless it exits with 0. pid 0
+// is all processes.
 func (m *Manager) Ending(pid int, reason string) {
 	leader := pid
 	if pid != 0 {

@@ -9,8 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// startTimes has the start time of each command with a record, by directory. Records of earlier boots are read at the first
-// list, so that a claim does not wait.
+// Earlier records are read at the first list: a claim does not wait.
 type startTimes struct {
 	mu sync.Mutex
 	at map[string]int64 // Unix milliseconds; unread: of an earlier boot
@@ -24,7 +23,6 @@ func (b *startTimes) began(dir string, at int64) {
 	b.at[dir] = at
 }
 
-// earlier registers commands of earlier boots as unread.
 func (b *startTimes) earlier(dirs []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +50,6 @@ func (b *startTimes) unread() (dirs []string) {
 	return dirs
 }
 
-// places returns the commands with a known start time.
 func (b *startTimes) places() []listing.Position {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +75,6 @@ func (m *Manager) List(q listing.Query) wire.ExecList {
 	return wire.ExecList{Commands: rows, NextCursor: next}
 }
 
-// placesFor uses memory alone for running commands.
 func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listing.Position {
 	if q.State != listing.Running {
 		m.learnBegins()
@@ -94,7 +90,7 @@ func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listin
 	return places
 }
 
-// learnBegins reads the start times of earlier boots' commands. It forgets torn records: they have no id.
+// Torn records have no id.
 func (m *Manager) learnBegins() {
 	<-m.indexed
 	m.learning.Lock() // one list reads, others wait
@@ -109,7 +105,6 @@ func (m *Manager) learnBegins() {
 	}
 }
 
-// startedSessions returns the sessions in memory that have started, by directory.
 func (m *Manager) startedSessions() map[string]*Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +121,6 @@ func (m *Manager) startedSessions() map[string]*Session {
 	return decided
 }
 
-// recordAt returns the record in memory, else the one on disk.
 func (m *Manager) recordAt(known map[string]*Session, dir string) (r wire.ExecRecord, ok bool) {
 	if s := known[dir]; s != nil {
 		return s.Record(), true

@@ -46,7 +46,7 @@ func ids(rows []wire.ExecListed) (ids []string) {
 	return ids
 }
 
-// runOne runs a command to its end. The next one starts in a later millisecond.
+// The next command starts in a later millisecond.
 func runOne(t *testing.T, m *Manager, id, line string) {
 	t.Helper()
 	s, _, err := m.Start(request(id, line))

@@ -1,5 +1,5 @@
-// Package session runs commands. Each id runs once. Output is kept by growing offsets. All state is in the state
-// directory, outside of the guest's tree, so it survives the agent, a suspend and a fork.
+// Package session runs commands, each id once. All state is in the state directory, outside of the guest's tree: it
+// survives the agent, a suspend and a fork.
 package session
 
 import (
@@ -28,7 +28,6 @@ const (
 	cachedMax  = 64    // ended sessions with a record in memory
 	sessionMax = 10000 // ended sessions with a record on disk; ids of older ones can run again
 
-	// outputBytesDefault limits retained output if the incarnation sets no limit.
 	outputBytesDefault = 256 << 20
 )
 
@@ -60,10 +59,9 @@ type Manager struct {
 	running int
 }
 
-// buffers are used to drain pipes when commands end.
 var buffers = sync.Pool{New: func() any { return new([output.QueueBytesMax]byte) }}
 
-// Open uses a state directory. Earlier sessions are registered in the background, so that a claim does not wait.
+// Open reads earlier sessions in the background: a claim does not wait.
 func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits) (*Manager, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -87,7 +85,7 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	}
 }
 
-// Start runs the command, or returns the session with this id; created tells which.
+// Start may return an existing session; created tells.
 func (m *Manager) Start(req wire.ExecRequest) (s *Session, created bool, err error) {
 	c, err := check(req)
 	if err != nil {
@@ -122,7 +120,6 @@ func (m *Manager) Start(req wire.ExecRequest) (s *Session, created bool, err err
 	return s, mine, nil
 }
 
-// take reserves an id in memory: the first caller starts the command, others wait for it.
 func (m *Manager) take(id string) (s *Session, mine bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +135,6 @@ func (m *Manager) take(id string) (s *Session, mine bool, err error) {
 	return s, true, nil
 }
 
-// drop releases an id whose start failed.
 func (m *Manager) drop(s *Session, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,7 +142,6 @@ func (m *Manager) drop(s *Session, id string) {
 	m.running--
 }
 
-// release turns a running session into an ended one.
 func (m *Manager) release(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,8 +157,8 @@ func (m *Manager) remember(s *Session) {
 	}
 }
 
-// leaderLeft runs on the reaper's goroutine, which all other exits wait for. So slow work goes to a new goroutine,
-// which Gosched starts on this thread at once.
+// All other exits wait for the reaper's goroutine, so slow work goes to a new one, which Gosched starts on this thread
+// at once.
 func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 	m.lastEnded.Store(s.leaderLeft(pid))
 	m.processes.Delete(s)
@@ -177,11 +172,10 @@ func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 	runtime.Gosched()
 }
 
-// registerEnded registers a session as the last ended one, and deletes the oldest beyond recordsMax.
 func (m *Manager) registerEnded(s *Session) {
 	m.keep.Ended(s.dir, s.stdout, s.stderr)
 	for _, dir := range m.keep.Beyond(m.recordsMax) {
-		// The record is deleted last: by it the next boot finds an unfinished deletion.
+		// The record goes last: by it the next boot finds an unfinished deletion.
 		_ = os.RemoveAll(dir)
 		_ = os.Remove(dir + recordSuffix)
 		m.begins.forget(dir)
@@ -216,14 +210,14 @@ func (s *Session) load(id string) error {
 	return err
 }
 
-// Cancel sends SIGTERM to the process group, and SIGKILL after the grace. It does nothing for an ended session.
+// Cancel sends SIGTERM to the process group, and SIGKILL after the grace.
 func (m *Manager) Cancel(s *Session) {
 	if pid, ok := m.processes.Load(s); ok {
 		s.end(pid.(int), false)
 	}
 }
 
-// Signal signals the whole process group.
+// Signal goes to the whole process group.
 func (m *Manager) Signal(s *Session, name string) error {
 	number := unix.SignalNum(name)
 	if number == 0 {

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipes are the pipes of one command; [0] is the read end, [1] the write end. The pump watches them before the command
-// starts, so that no output waits.
+// The pump watches the read ends [0] before the command starts: no output waits.
 type pipes struct {
 	stdin, stdout, stderr [2]int // -1: none, or closed
 	taps                  [2]*pipeReader
@@ -16,8 +15,7 @@ type pipes struct {
 
 var noPipe = [2]int{-1, -1}
 
-// takePipes returns the spare pipes or makes new ones. New ones take eight system calls in gVisor, longer than the
-// start of a process, so a set is kept ready.
+// New pipes take eight system calls in gVisor, longer than a process start, so a set is kept ready.
 func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	select {
 	case p = <-m.spare:
@@ -35,8 +33,7 @@ func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	return p, nil
 }
 
-// restockPipes makes the spare pipes, owned by the same user, who most likely runs the next command. On failure the
-// next command makes its own.
+// The same user most likely runs the next command.
 func (m *Manager) restockPipes(uid, gid uint32) {
 	if len(m.spare) > 0 {
 		return
@@ -56,8 +53,7 @@ func (m *Manager) restockPipes(uid, gid uint32) {
 	}
 }
 
-// giveTo makes the user the owner of the command's ends. Opening /dev/stdin, /dev/stdout or /dev/stderr by name checks
-// the pipe's inode, which is the agent's with mode 0600.
+// Opening /dev/stdin, /dev/stdout or /dev/stderr by name checks the pipe's inode, which is the agent's with mode 0600.
 func (p *pipes) giveTo(uid, gid uint32) error {
 	fds := []int{p.stdin[0]}
 	if p.uid != int(uid) || p.gid != int(gid) {
@@ -97,14 +93,12 @@ func closeIfOpen(fd *int) {
 	*fd = -1
 }
 
-// closeTheirs closes the command's ends; it may be called again.
 func (p *pipes) closeTheirs() {
 	closeIfOpen(&p.stdin[0])
 	closeIfOpen(&p.stdout[1])
 	closeIfOpen(&p.stderr[1])
 }
 
-// abandon closes all ends if no command started.
 func (p *pipes) abandon() {
 	p.closeTheirs()
 	closeIfOpen(&p.stdin[1])
@@ -115,12 +109,12 @@ func (p *pipes) abandon() {
 	}
 }
 
-// feed writes stdin in the background and closes it. A command that does not read keeps one goroutine and the bytes until it ends.
+// A command that does not read keeps a goroutine and the bytes.
 func (p *pipes) feed(data []byte) {
 	if p.stdin[1] < 0 {
 		return
 	}
-	// On failure the descriptor blocks, which costs only a thread.
+	// A blocking descriptor costs only a thread.
 	_ = unix.SetNonblock(p.stdin[1], true)
 	f := os.NewFile(uintptr(p.stdin[1]), "stdin")
 	go func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// refusing is a guest whose init is found dead that many times, after the command was sent.
+// The guest's init is found dead that many times.
 type refusing struct {
 	here
 	times int

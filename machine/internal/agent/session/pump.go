@@ -10,14 +10,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
-// drainBytesMax limits the reading after the leader's end: the largest pipe that an unprivileged process can set.
+// The largest pipe of an unprivileged process.
 const drainBytesMax = 1 << 20
 
-// discardsMax limits the pipes kept open after a command, which spare background processes a SIGPIPE.
+// Open pipes spare background processes a SIGPIPE.
 const discardsMax = 2048
 
-// pump reads the pipes of all commands on one goroutine with epoll, which saves a goroutine and a buffer per pipe. It
-// never waits for the disk: it pauses a pipe whose queue is full.
+// One goroutine with epoll saves a goroutine and a buffer per pipe. It never waits for the disk: it pauses a pipe whose
+// queue is full.
 type pump struct {
 	ep     int
 	mu     sync.Mutex
@@ -25,15 +25,15 @@ type pump struct {
 	silent int
 }
 
-// pipeReader is the agent's end of one pipe. With a nil queue, before a session and after the kept output, bytes are read and dropped.
+// Bytes for a nil queue are dropped.
 type pipeReader struct {
 	pump   *pump
 	mu     sync.Mutex
 	fd     int // -1: closed
 	queue  *output.Queue
 	paused bool // not watched until the queue accepts bytes
-	still  bool // not even then: between finish and letGo
-	late   bool // after letGo
+	still  bool // not even then: between finish and startLateOutput
+	late   bool // after startLateOutput
 	left   int  // bytes that may still be kept
 	atEnd  bool // no process holds the write end
 	kept   bool // counted in pump.silent
@@ -49,7 +49,7 @@ func newPump() (*pump, error) {
 	return p, nil
 }
 
-// watch takes over fd, the read end of a pipe; on failure it closes fd.
+// watch takes over fd, and closes it on failure.
 func (p *pump) watch(fd int) (*pipeReader, error) {
 	t := &pipeReader{pump: p, fd: fd}
 	p.mu.Lock()
@@ -92,12 +92,13 @@ func (p *pump) loop() {
 				t.readOnce(buffer)
 			}
 		}
-		// Let followers run now, on this thread: EpollWait would hold the processor for a while, and waking another thread is slow.
+		// Let followers run on this thread: EpollWait would hold the processor for a while, and waking another thread
+		// is slow.
 		runtime.Gosched()
 	}
 }
 
-// readOnce reads once and stores the bytes. One read per event is fair to other pipes: epoll reports the rest again.
+// One read per event is fair: epoll reports the rest again.
 func (t *pipeReader) readOnce(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +135,7 @@ func (t *pipeReader) keep(p []byte) {
 	}
 }
 
-// pause stops watching until the queue accepts bytes: epoll would report the pipe again and again.
+// epoll would report the pipe again and again.
 func (t *pipeReader) pause() {
 	t.paused = true
 	if unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) != nil || !t.queue.OnCapacity(t.goOn) {
@@ -158,8 +159,8 @@ func (t *pipeReader) goOnLocked() {
 	}
 }
 
-// finish reads what is in the pipe now, and stops reading until letGo: this ends the command's own output. It may wait
-// for the disk, but only for this command's output.
+// The command's own output ends here; reading stops until startLateOutput. It may wait for the disk, but only for this
+// output.
 func (t *pipeReader) finish(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +191,6 @@ func (t *pipeReader) finish(buffer []byte) {
 	}
 }
 
-// stop stops reading until letGo.
 func (t *pipeReader) stop() {
 	t.still = true
 	if !t.paused {
@@ -199,8 +199,8 @@ func (t *pipeReader) stop() {
 	}
 }
 
-// startLateOutput follows finish. If a background process holds the write end, its output is kept for a while and then dropped,
-// since SIGPIPE would surprise its user. startLateOutput returns false if no process holds it or too many such pipes are open.
+// A background process's output is kept for a while and then dropped: SIGPIPE would surprise its user. false: none, or
+// too many such pipes.
 func (t *pipeReader) startLateOutput(late *output.Queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -217,7 +217,6 @@ func (t *pipeReader) startLateOutput(late *output.Queue) bool {
 	return true
 }
 
-// drop stops keeping output.
 func (t *pipeReader) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,7 +224,6 @@ func (t *pipeReader) drop() {
 	t.goOnLocked()
 }
 
-// close closes a pipe without a command.
 func (t *pipeReader) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -87,7 +87,6 @@ func (c *checked) setDurations() error {
 	return nil
 }
 
-// environment merges the request's variables over those of a login, and returns the resulting PATH too.
 func environment(user guestroot.User, env map[string]string) (list []string, path string) {
 	shell := user.Shell
 	if shell == "" {

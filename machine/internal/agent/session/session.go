@@ -60,7 +60,7 @@ func (s *Session) running() bool {
 	return s.record.State == record.Running || s.record.State == record.Starting
 }
 
-// templatePrefix starts the session ids of a template's services; only the cell starts those.
+// Services of a template have it; only the cell starts those.
 const templatePrefix = "sfstart."
 
 func (s *Session) belongsToTemplate() bool {
@@ -69,7 +69,7 @@ func (s *Session) belongsToTemplate() bool {
 	return strings.HasPrefix(s.record.SessionID, templatePrefix)
 }
 
-// busyFor returns how much longer the command counts as activity: until its timeout, or for an hour.
+// Activity lasts until the timeout, or for an hour.
 func (s *Session) busyFor(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Session) busyFor(now time.Time) time.Duration {
 	return s.begun.Add(span).Sub(now)
 }
 
-// started marks the session as running. A later boot needs only the first line on disk.
+// A later boot needs only the first line on disk.
 func (s *Session) started(pid, guestPID int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,6 @@ func (s *Session) started(pid, guestPID int) {
 	}
 }
 
-// end sends SIGTERM to the process group, and SIGKILL after the grace.
 func (s *Session) end(pid int, timedOut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,13 +103,13 @@ func (s *Session) end(pid int, timedOut bool) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	// An error is harmless: the group has just ended.
+	// The group may just have ended.
 	_ = unix.Kill(-pid, unix.SIGTERM)
 	_ = unix.Kill(-pid, unix.SIGCONT)
 	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
 }
 
-// leaderLeft records the leader's end; no signal is sent to its group by `end` afterwards.
+// No signal is sent to the group afterwards.
 func (s *Session) leaderLeft(pid int) (at *string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +118,6 @@ func (s *Session) leaderLeft(pid int) (at *string) {
 	return s.leftAt
 }
 
-// finished stores the remaining output and announces the exit. late is as in leave.
 func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	if s.stdin != nil {
 		s.stdin.close()
@@ -141,7 +139,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 		s.record.Stdin = new(s.stdin.state())
 	}
 	s.mu.Unlock()
-	// Wake followers first and yield this thread to them: waking another thread is slow.
+	// Followers run on this thread: waking another is slow.
 	s.notice.Wake()
 	runtime.Gosched()
 	if late = s.startLateOutput(); late {
@@ -152,7 +150,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	return late
 }
 
-// stopTimer stops the timer, but keeps a pending SIGKILL for members of the group that outlive the leader.
+// SIGKILL stays pending for members of the group that outlive the leader.
 func (s *Session) stopTimer(pid int) {
 	if s.timer == nil {
 		return

@@ -27,7 +27,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// here runs commands on the test's host, without namespaces.
 type here struct{}
 
 func (here) User(name string) (guestroot.User, bool, error) {
@@ -169,7 +168,6 @@ func TestAnEarlierBootsSessionsAreReadAndNeverRunAgain(t *testing.T) {
 	}
 	result(t, s)
 	awaitRecord(t, s) // the end is announced before it is on disk
-	// A killed agent leaves the first line and the output so far.
 	lost := filepath.Join(dir, dirName("lost"))
 	log, err := record.Create(lost+recordSuffix, entry{Fingerprint: "f", Record: wire.ExecRecord{SessionID: "lost", State: record.Starting}})
 	if err != nil {
@@ -224,7 +222,6 @@ func TestAFloodDoesNotTakeWhatAShortCommandSaid(t *testing.T) {
 	defer m.Cancel(flood)
 	for {
 		changed := flood.notice.Next()
-		// Readers are woken after the eviction.
 		if r := flood.Record(); r.StdoutBytes == 20000000 && r.StdoutBytes-r.StdoutAvailable <= 1<<20 {
 			break
 		}

@@ -5,9 +5,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Functions shared by commands and terminals.
-
-// Check validates a request and fills in defaults.
+// Check fills in defaults.
 func Check(req wire.ExecRequest) (wire.ExecRequest, error) {
 	c, err := check(req)
 	if err != nil {
@@ -16,12 +14,12 @@ func Check(req wire.ExecRequest) (wire.ExecRequest, error) {
 	return c.ExecRequest, nil
 }
 
-// Environment merges the request's variables over those of a login, and returns the resulting PATH too.
+// Environment merges env over a login's variables.
 func Environment(user guestroot.User, env map[string]string) (list []string, path string) {
 	return environment(user, env)
 }
 
-// Explain returns a sentence on why a command did not start.
+// Explain tells why a start failed.
 func Explain(err error, req wire.ExecRequest) string { return explain(err, &checked{ExecRequest: req}) }
 
 func DirName(sessionID string) string { return dirName(sessionID) }

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// start records the id on disk and runs the command. fs.ErrExist means that the id is already on disk.
+// fs.ErrExist: the id is already on disk.
 func (m *Manager) start(s *Session, c *checked) error {
 	s.record = wire.ExecRecord{
 		SessionID: c.SessionID, Argv: c.Argv, Cwd: c.Cwd, User: c.User,
@@ -26,7 +26,7 @@ func (m *Manager) start(s *Session, c *checked) error {
 	s.stdout = output.NewStream(s.dir, "stdout", segment)
 	s.stderr = output.NewStream(s.dir, "stderr", segment)
 	log, err := record.Create(s.dir+recordSuffix, entry{Fingerprint: c.Fingerprint, Record: s.record})
-	// Commands run on a full disk too, so that the user can delete files. They are then known only in this agent's memory.
+	// Commands run on a full disk too (record.IsFull), then only in memory.
 	if err != nil && !record.IsFull(err) {
 		return err
 	}
@@ -42,7 +42,6 @@ func (m *Manager) start(s *Session, c *checked) error {
 	return nil
 }
 
-// spawn returns the reason of a failed start, or "".
 func (m *Manager) spawn(s *Session, c *checked) string {
 	user, ok, err := m.guest.User(c.User)
 	if err != nil {
@@ -75,7 +74,7 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 	}
 }
 
-// startOn runs the command on the pipes, and takes them over.
+// startOn takes over the pipes.
 func (m *Manager) startOn(p *pipes, s *Session, c *checked, command *spawn.Command) error {
 	s.taps = p.taps
 	for i, stream := range []*output.Stream{s.stdout, s.stderr} {
@@ -102,7 +101,6 @@ func (m *Manager) startOn(p *pipes, s *Session, c *checked, command *spawn.Comma
 	return nil
 }
 
-// writeStdin writes the request's stdin, and keeps stdin open if requested.
 func (s *Session) writeStdin(p *pipes, c *checked) {
 	if !c.StdinOpen {
 		p.feed(c.stdin)

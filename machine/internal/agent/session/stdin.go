@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// stdinWaitMax limits the wait for a command that does not read.
+	// For a command that does not read.
 	stdinWaitMax = 10 * time.Second
-	// stdinPieceMax limits one write. The visible offset lags by at most one piece.
+	// The visible offset lags by at most one piece.
 	stdinPieceMax = 64 << 10
 )
 
-// stdin is an open standard input. The agent buffers nothing: the offset counts the bytes that the pipe has taken.
+// The agent buffers nothing: the offset counts what the pipe has taken.
 type stdin struct {
 	turn chan struct{} // semaphore of one writer
 
@@ -31,7 +31,7 @@ type stdin struct {
 }
 
 func openStdin(fd int) *stdin {
-	// On failure the descriptor blocks, which costs only a thread.
+	// A blocking descriptor costs only a thread.
 	_ = unix.SetNonblock(fd, true)
 	return &stdin{turn: make(chan struct{}, 1), pipe: os.NewFile(uintptr(fd), "stdin")}
 }
@@ -51,8 +51,8 @@ func (in *stdin) close() {
 	}
 }
 
-// Take writes data that starts at offset, and closes stdin after it if last. Bytes below the current offset are skipped
-// as repeats. If the command does not read, Take may write only a part; the result has the offset reached.
+// Take skips bytes below the current offset as repeats. If the command does not read, it may write only a part; the
+// result has the offset reached.
 func (s *Session) Take(ctx context.Context, offset int64, data []byte, last bool) (wire.Stdin, error) {
 	in := s.stdin
 	if in == nil {
@@ -91,7 +91,7 @@ func (in *stdin) take(ctx context.Context, offset int64, data []byte, last bool)
 	return nil
 }
 
-// write needs the semaphore. It returns nil with bytes left when ctx ends.
+// write returns nil with bytes left when ctx ends.
 func (in *stdin) write(ctx context.Context, data []byte) error {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -130,7 +130,7 @@ func stdinClosed(at wire.Stdin) error {
 		With("stdin_offset", at.Offset)
 }
 
-// feed writes the request's stdin in the background: a command may start to read late.
+// A command may start to read late.
 func (in *stdin) feed(data []byte) {
 	in.turn <- struct{}{}
 	go func() {

@@ -36,7 +36,6 @@ func (s *slot) try(method, path string, body []byte) (int, []byte, error) {
 	return answer.StatusCode, b, err
 }
 
-// expect makes a call, checks the status, and decodes the response into result.
 func (s *slot) expect(status int, method, path string, body, result any) {
 	s.t.Helper()
 	raw, isRaw := body.([]byte)
@@ -115,7 +114,6 @@ func readFrames(r io.Reader) (o output, err error) {
 	}
 }
 
-// sh runs a shell command as a user and returns its output.
 func (s *slot) sh(user, line string) output {
 	s.t.Helper()
 	return s.follow(s.exec(wire.ExecRequest{Argv: []string{"/bin/sh", "-c", line}, User: user}), "")

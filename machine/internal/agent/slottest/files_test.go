@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The agent is in another mount namespace than the guest's mounts, where the kernel would silently detach them.
+// The kernel would silently detach mounts of another mount namespace.
 func TestMountPointsAreNeitherRemovedNorMoved(t *testing.T) {
 	t.Parallel()
 	s := newSlot(t, "")

@@ -29,11 +29,9 @@ ls /; cat /proc/mounts | cut -d' ' -f2,3 | sort; nproc; cat /proc/1/comm; ls -A 
 	if len(id) != 32 {
 		t.Fatalf("the machine-id is %q", id)
 	}
-	// The claim's task limit applies: the limit of 200 would not allow this.
 	if o := s.sh("user", `bash -c 'for i in $(seq 250); do sleep 20 & done; jobs -r | wc -l; kill $(jobs -p)'`); o.stdout != "250\n" {
 		t.Fatalf("%+v", o)
 	}
-	// The disk continues in another sandbox as the same workspace.
 	disk := s.disk
 	s.stop()
 	again := newSlot(t, disk).start().claim("a")

@@ -30,7 +30,6 @@ func TestKeysOfOtherIncarnationsAreRefused(t *testing.T) {
 		s.expect(401, "GET", "/activity", nil, nil)
 		s.expect(401, "POST", "/exec", wire.ExecRequest{SessionID: "x", Argv: []string{"true"}}, nil)
 	}
-	// A repeated claim is answered, another one is refused.
 	s.key, s.epoch = slotKey, 0
 	s.expect(200, "POST", "/claim", wire.ClaimRequest{Incarnation: s.incarnation("a", 1)}, nil)
 	s.expect(409, "POST", "/claim", wire.ClaimRequest{Incarnation: s.incarnation("b", 1)}, nil)
@@ -99,7 +98,6 @@ func TestARunawayAllocatorIsEndedAndTheMachineLives(t *testing.T) {
 	if s.expect(200, "GET", "/exec/"+keeper, nil, &r); r.State != "running" {
 		t.Fatalf("the innocent process: %+v", r)
 	}
-	// Reading files larger than memory must kill no process.
 	files := strings.Repeat("/home/user/big ", testns.Depth(1, 2))
 	s.sh("user", "dd if=/dev/zero of=/home/user/big bs=1M count=700; cat "+files+"> /dev/null")
 	if s.expect(200, "GET", "/exec/"+keeper, nil, &r); r.State != "running" {
@@ -111,7 +109,6 @@ func TestAForkBombIsEnded(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
 	for _, user := range []string{"user", "root"} {
 		id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "b() { sleep 1000 & b & b; }; b"}, User: user, TimeoutMS: 60_000, KillGraceMS: 500})
-		// At the limit the shell reports that it cannot fork.
 		var r wire.ExecRecord
 		for s.expect(200, "GET", "/exec/"+id, nil, &r); r.State == "running" && r.StderrBytes == 0; time.Sleep(20 * time.Millisecond) {
 			s.expect(200, "GET", "/exec/"+id, nil, &r)
@@ -207,7 +204,7 @@ func TestACheckpointRestoresCommandsOutputAndANewIncarnation(t *testing.T) {
 
 func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
-	// The command waits for its readers: otherwise the first bytes could be evicted before the last reader connects.
+	// The first bytes could be evicted before the last reader connects.
 	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "while [ ! -e /tmp/go ]; do sleep 0.05; done; exec yes"}, TimeoutMS: 180_000})
 	slow := make([]*http.Response, 10)
 	for i := range slow {
@@ -221,13 +218,12 @@ func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 		_, err := io.ReadFull(slow[i].Body, make([]byte, 1))
 		must(t, err)
 	}
-	// Buffering this for ten readers would exceed the machine's memory.
 	said := testns.Depth[int64](100<<20, 1000<<20)
 	var r wire.ExecRecord
 	for end := time.Now().Add(2 * time.Minute); r.StdoutBytes < said && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		s.expect(200, "GET", "/exec/"+id, nil, &r)
 	}
-	// The guest cannot see the agent: read the memory of the whole machine.
+	// The guest cannot see the agent: read the whole machine's memory.
 	o := s.sh("root", `awk '/MemTotal|MemFree|^Cached/ {print $2}' /proc/meminfo`)
 	t.Logf("meminfo %q", o.stdout)
 	if r.StdoutBytes < said || r.State != "running" {

@@ -57,7 +57,6 @@ func (s *screen) say(kind byte, data []byte) {
 	must(s.t, err)
 }
 
-// until reads output up to and including word.
 func (s *screen) until(word string) (text string) {
 	s.t.Helper()
 	for !strings.Contains(text, word) {

@@ -1,5 +1,4 @@
-// Package slottest runs the agent as the first process of a real gVisor sandbox, one machine per test. It needs root
-// and the variables below. Tests run in parallel, except those that use all processors.
+// Package slottest runs the agent as the first process of a real gVisor sandbox. It needs root and the variables below.
 package slottest
 
 import (
@@ -43,7 +42,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// findAgent uses the given binary, or builds one.
 func findAgent() (err error) {
 	if agentBinary = os.Getenv(agentVariable); agentBinary != "" {
 		return nil
@@ -78,7 +76,6 @@ type slot struct {
 
 var slots atomic.Int32
 
-// newSlot starts a sandbox with the agent, on the given disk or on a new one.
 func newSlot(t *testing.T, disk string) *slot {
 	t.Helper()
 	number := slots.Add(1)
@@ -152,7 +149,6 @@ func (s *slot) bundle() {
 	must(s.t, os.WriteFile(s.join("bundle", "config.json"), b, 0o644))
 }
 
-// runsc runs a command with a machine's flags.
 func (s *slot) runsc(args ...string) error {
 	flags := []string{"--root", s.join("runsc"), "--overlay2=none", "--allow-suid", "--host-uds=none", "--network=sandbox",
 		"--platform=systrap", "--ignore-cgroups"}
@@ -212,7 +208,6 @@ func (s *slot) writeIncarnation(in wire.Incarnation) {
 	must(s.t, os.WriteFile(s.path("inc", fmt.Sprintf("%d.json", in.Epoch)), b, 0o600))
 }
 
-// claim makes the sandbox the machine of the workspace.
 func (s *slot) claim(workspace string) *slot {
 	s.t.Helper()
 	s.mountClaim()

@@ -10,10 +10,9 @@ import (
 
 func TestAUserWhoStopsStartsHarmsNothingElse(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
-	// A neighbour in the same guest, which answers on request.
 	neighbour := s.exec(wire.ExecRequest{User: "root", Argv: []string{"sh", "-c", "echo ready; until [ -e /root/ask ]; do sleep 0.1; done; echo unharmed"}})
 	s.awaitOutput(neighbour)
-	// Every process of the user is stopped once it has dropped root, mostly before it executes its program.
+	// Processes are stopped once they have dropped root, mostly before their execve.
 	stopper := s.exec(wire.ExecRequest{User: "user", Argv: []string{"bash", "-c", "echo ready; while :; do kill -STOP -1; done"}})
 	s.awaitOutput(stopper)
 	stopped := 0

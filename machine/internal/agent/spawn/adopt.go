@@ -15,14 +15,14 @@ type Layout struct {
 	Volumes   string // bound to /volumes if it exists
 }
 
-// bound are mounts of the sandbox that the guest gets too, without the agent's mounts below /sys.
+// The guest gets them without the agent's mounts below /sys.
 var bound = []struct {
 	name  string
 	flags uintptr
 }{{"dev", unix.MS_BIND | unix.MS_REC}, {"sys", unix.MS_BIND}}
 
-// adoptProgram builds the program that becomes PID 1 of the guest's namespaces. It mounts by itself, because proc shows the PID namespace
-// of the mounting process. Then it executes a program that only sleeps. It ignores SIGCHLD, so the kernel reaps orphans.
+// PID 1 mounts by itself: proc shows the PID namespace of the mounting process. It ignores SIGCHLD, so the kernel reaps
+// orphans.
 func adoptProgram(l Layout, program int) ([]byte, error) {
 	m := newInit(program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)
@@ -35,7 +35,6 @@ func adoptProgram(l Layout, program int) ([]byte, error) {
 
 type mounter struct{ builder }
 
-// newInit returns the first steps of a process in new namespaces, which later executes the descriptor `program`.
 func newInit(program int) *mounter {
 	m := &mounter{builder{header: header{
 		clone: vforkFlags | unix.CLONE_NEWNS | unix.CLONE_NEWPID, exitSignal: uint64(unix.SIGCHLD), execFD: uint64(program),
@@ -62,7 +61,7 @@ func (m *mounter) mount(source, target, kind string, flags uintptr, data string,
 	m.add(StageMount, soft, unix.SYS_MOUNT, m.text(source), m.text(target), m.text(kind), number(flags), m.text(data))
 }
 
-// bindState binds /tmp, so that it uses the workspace's disk (decision 254), and the boot id.
+// /tmp uses the workspace's disk (decision 254).
 func (m *mounter) bindState(l Layout) {
 	tmp := l.ClaimRoot + "/tmp"
 	m.mount(l.State+"/"+identity.Tmp, tmp, "", unix.MS_BIND, "", false)
@@ -85,7 +84,6 @@ func (m *mounter) bindSlot(l Layout) {
 	}
 }
 
-// pivot makes the claimed tree the root and detaches everything else.
 func (m *mounter) pivot(root string) {
 	m.add(StageMount, false, unix.SYS_CHDIR, m.text(root))
 	m.add(StageMount, false, unix.SYS_PIVOT_ROOT, m.text("."), m.text("."))

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrBroken means that the spawner or the guest's init is gone. A new spawner must adopt the tree before the next start.
+// ErrBroken: the spawner or the guest's init is gone. A new spawner must adopt the tree.
 var ErrBroken = errors.New("the guest's first process is gone")
 
-// ErrRefused is an ErrBroken of a start that certainly did not happen.
+// ErrRefused is an ErrBroken of a start that did not happen.
 var ErrRefused = fmt.Errorf("%w: no process was made", ErrBroken)
 
-// StartError is a failed start with its stage. If PID is not 0, the caller must reap it.
+// StartError's PID, unless 0, must be reaped.
 type StartError struct {
 	Stage uint32
 	Errno syscall.Errno
@@ -29,7 +29,7 @@ type StartError struct {
 
 func (e *StartError) Error() string { return fmt.Sprintf("stage %d: %v", e.Stage, e.Errno) }
 
-// Spawner is the agent's side of one spawner process.
+// Spawner is the agent's side of the process.
 type Spawner struct {
 	PID     int   // of the spawner process, which exits once the workers wait
 	Guest   int   // pid of the guest's init in the agent's namespace; 0 before Adopt
@@ -37,18 +37,18 @@ type Spawner struct {
 	all     []int // the spawner's socket, then one per worker
 	free    chan workerConn
 	late    sync.WaitGroup // goroutines that wait for abandoned workers
-	// OnLate, if set, gets the pid of a process that started after its Start had failed. It must kill and reap the process.
+	// OnLate must kill and reap a process that started after its Start had failed.
 	OnLate func(pid int)
 }
 
-// workerConn is the agent's socket of a worker, and the process name that the worker's unfinished child shares.
+// The worker's unfinished child shares its name.
 type workerConn struct {
 	socket int
 	pid    int
 	name   string
 }
 
-// Launch starts the spawner process from the agent's binary. The spawner then waits for Prepare.
+// Launch starts a spawner, which waits for Prepare.
 func Launch(binary string, layout Layout) (*Spawner, error) {
 	workers := min(max(runtime.NumCPU(), 2), 4)
 	s := &Spawner{free: make(chan workerConn, workers)}
@@ -74,7 +74,7 @@ func Launch(binary string, layout Layout) (*Spawner, error) {
 
 func tune(pair [2]int) {
 	for _, fd := range pair {
-		// Best effort: with smaller buffers a large start fails with EMSGSIZE.
+		// With smaller buffers a large start fails with EMSGSIZE.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 2*messageBytesMax)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 2*messageBytesMax)
 	}
@@ -101,10 +101,10 @@ func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
 	return pid, nil
 }
 
-// Prepare makes the spawner fork its workers, which inherit its current limits and cgroup. They then wait for Adopt.
+// Prepare forks the workers, which inherit current limits and cgroup.
 func (s *Spawner) Prepare() error { return sendMessage(s.all[0], []byte{messagePrepare}, nil) }
 
-// Adopt makes the claimed tree the guest's root, and returns a descriptor of that root in the guest's view, with its mounts.
+// Adopt makes the claimed tree the guest's root, and returns it in the guest's view, with its mounts.
 func (s *Spawner) Adopt() (rootFD int, err error) {
 	if err := sendMessage(s.all[1], make([]byte, headerBytes), nil); err != nil {
 		return -1, err
@@ -121,7 +121,6 @@ func (s *Spawner) Adopt() (rootFD int, err error) {
 	return s.awaitWorkers()
 }
 
-// awaitWorkers reads one greeting per worker. Each carries the root; one is kept.
 func (s *Spawner) awaitWorkers() (int, error) {
 	rootFD := -1
 	if err := s.sendGuest(); err != nil {
@@ -174,7 +173,7 @@ func (s *Spawner) receive(fd int) (reply, []int, error) {
 	return r, fds, err
 }
 
-// Start runs one command. The calling thread blocks until the program runs, which avoids a goroutine switch before the answer.
+// Start blocks its thread until the program runs: no goroutine switch delays the answer.
 func (s *Spawner) Start(c *Command) (Started, error) {
 	if ArgumentBytes(c.Argv, c.Env) > ArgumentBytesMax || len(c.Groups) > groupsMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
@@ -186,7 +185,6 @@ func (s *Spawner) Start(c *Command) (Started, error) {
 	return s.run(program, unix.UnixRights(c.descriptors()...), c.Meanwhile)
 }
 
-// run sends a program to a worker. meanwhile may be nil.
 func (s *Spawner) run(program, rights []byte, meanwhile func()) (Started, error) {
 	if len(program) > messageBytesMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
@@ -217,22 +215,22 @@ func startedOf(r reply) (Started, error) {
 		return Started{PID: int(r.pid), GuestPID: int(r.guestPID)}, nil
 	}
 	errno := syscall.Errno(r.errno)
-	// The init of the PID namespace has died: the kernel refuses new processes in it.
+	// The init of the PID namespace has died.
 	if r.stage == StageFork && r.pid == 0 && errno == syscall.ENOMEM {
 		return Started{}, ErrRefused
 	}
 	return Started{}, &StartError{Stage: r.stage, Errno: errno, PID: int(r.pid)}
 }
 
-// Close makes the spawner process and its workers exit. To end the guest too, the caller kills its init.
+// Close ends the spawner and its workers, not the guest's init.
 func (s *Spawner) Close() {
 	for _, fd := range s.all {
-		// Shut down instead of closing: a thread may still wait on the descriptor, whose number must not be reused.
+		// A thread may still wait on the descriptor, whose number must not be reused.
 		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	}
 }
 
-// Release closes the descriptors after Close; no Start may be running.
+// Release follows Close; no Start may be running.
 func (s *Spawner) Release() {
 	s.late.Wait()
 	closeAll(s.all)

@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptorsMax is the soft limit of commands; their hard limit is the sandbox's.
 const descriptorsMax = 65536
 
-// limitHard is the agent's hard limit; the Go runtime raises only the soft one.
+// The Go runtime raises only the soft limit.
 var limitHard = func() uint64 {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
@@ -19,7 +18,6 @@ var limitHard = func() uint64 {
 	return r.Max
 }()
 
-// programOf builds the steps by which a worker's child becomes the command.
 func programOf(c *Command) ([]byte, error) {
 	b := &builder{header: header{clone: vforkFlags | unix.CLONE_PARENT}}
 	for index, to := range []uintptr{1, 2, 0}[:len(c.descriptors())] {
@@ -43,7 +41,7 @@ func programOf(c *Command) ([]byte, error) {
 	return b.build()
 }
 
-// descriptors returns those that become 1, 2 and 0; without the last, stdin stays /dev/null.
+// They become 1, 2 and 0; without the last, stdin stays /dev/null.
 func (c *Command) descriptors() []int {
 	if c.Stdin < 0 {
 		return []int{c.Stdout, c.Stderr}
@@ -69,12 +67,12 @@ func (b *builder) credentials(c *Command) {
 	b.add(StageCredentials, false, unix.SYS_SETRESUID, numbers(uintptr(c.UID), uintptr(c.UID), uintptr(c.UID))...)
 }
 
-// unblock is the last step of every program: signals are blocked at the fork.
+// Signals are blocked from the fork to this step.
 func (b *builder) unblock() {
 	b.add(StageFork, false, unix.SYS_RT_SIGPROCMASK, number(unix.SIG_SETMASK), b.words(0), number(0), number(8))
 }
 
-// candidatesOf lists the paths to try; an empty element of PATH is the current directory.
+// An empty element of PATH is the current directory.
 func candidatesOf(program, path string) []string {
 	if program == "" {
 		return nil

@@ -13,7 +13,7 @@ func runtimeBeforeFork()
 //go:linkname runtimeAfterFork syscall.runtime_AfterFork
 func runtimeAfterFork()
 
-// cloneArgs is the first version of clone3's argument.
+// The first version of clone3's argument.
 type cloneArgs struct {
 	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
 }
@@ -21,12 +21,12 @@ type cloneArgs struct {
 // rawVfork returns twice; in the child pid is 0.
 func rawVfork(args *cloneArgs, size uintptr) (pid, errno uintptr)
 
-// vforkFlags let the kernel reset all signal handlers at once, instead of sixty calls by the runtime.
+// The kernel resets all signal handlers at once, instead of sixty calls by the runtime.
 const vforkFlags = unix.CLONE_VFORK | unix.CLONE_VM | unix.CLONE_CLEAR_SIGHAND
 
 const descriptorsPassedMax = 3
 
-// fork is the state of one start. The child shares the parent's memory and reports by writing here.
+// The child shares the parent's memory and reports by writing here.
 type fork struct {
 	clone       cloneArgs
 	at          uintptr // address of the program
@@ -41,7 +41,7 @@ type fork struct {
 // All functions below run without a Go runtime: in a child between vfork and execve, or in a forked worker. They must
 // not allocate or grow their stack.
 
-// start makes the process. at is the address of the program, whose offsets are converted to addresses in place.
+// Offsets in the program at that address become pointers, in place.
 //
 //go:noinline
 //go:norace
@@ -103,7 +103,7 @@ func relocateArray(base uintptr, offset uint64) {
 	}
 }
 
-// address converts an offset to a pointer. The memory stays alive: a slice outlives the call, or a worker never collects.
+// A slice outlives the call, or a worker never collects.
 //
 //go:norace
 //go:nosplit
@@ -112,7 +112,7 @@ func address(base uintptr, offset uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&at))
 }
 
-// forkAndRun must not grow the stack. After rawVfork the parent must not use a local: the child has overwritten them.
+// After rawVfork the parent must not use a local: the child has overwritten them.
 //
 //go:noinline
 //go:norace
@@ -149,8 +149,6 @@ func runChild(f *fork) {
 	exitChild(127)
 }
 
-// place replaces an index in the step by the number of the passed descriptor.
-//
 //go:norace
 //go:nosplit
 func (f *fork) place(s *step) {
@@ -164,7 +162,7 @@ func (f *fork) place(s *step) {
 	}
 }
 
-// execChild tries the candidates like execvp: it skips missing ones, and remembers EACCES.
+// As in execvp, missing candidates are skipped, and EACCES is remembered.
 //
 //go:noinline
 //go:norace

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Functions that a worker, and a child before execve, may call: assembly, and code that neither allocates, grows its
-// stack nor uses the runtime. The test follows functions of this module and checks their calls too.
+// A worker, and a child before execve, may call assembly, and code that neither allocates, grows its stack nor uses the
+// runtime.
 var allowed = regexp.MustCompile(`^(` +
 	`github\.com/berth-dev/berth/machine/internal/agent/(spawn|rehearse)\.\S+` +
 	`|(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall\w*(\.abi0)?|internal/runtime/syscall/linux\.Syscall6(\.abi0)?` + // assembly or a frame
@@ -27,7 +27,7 @@ var (
 	named        = regexp.MustCompile(`^(\S+)\(SB\)$`)
 )
 
-// calls reads each function's calls from the binary. A call through a register has the operand as its name.
+// A call through a register has the operand as its name.
 func calls(t *testing.T, binary string) map[string][]string {
 	t.Helper()
 	listing, err := exec.Command("go", "tool", "objdump", "-s", `agent/(spawn|rehearse)\.|^(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall|^internal/runtime/syscall`, binary).Output()
@@ -84,7 +84,6 @@ func TestAWorkerCallsNothingOfTheRuntime(t *testing.T) {
 			next = append(next, called)
 		}
 	}
-	// Missing names mean that the listing was not understood, or that functions were renamed.
 	for _, part := range []string{"(*worker).receive", "(*worker).send", "(*fork).start", "rawVfork.abi0", "runChild", "execChild"} {
 		if !slices.ContainsFunc(keys(seen), func(name string) bool { return bytes.HasSuffix([]byte(name), []byte("spawn."+part)) }) {
 			t.Errorf("%s is not reached from %s", part, worker)

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A short process in the guest's mount namespace mounts a volume. Its working directory is the target, opened before,
-// so that renames by the guest cannot redirect the mount.
+// A short process in the guest's mount namespace has the opened target as working directory: renames cannot redirect
+// the mount.
 
-// MountVolume binds /volumes/<place> onto a directory.
+// MountVolume binds /volumes/<place>.
 func (s *Spawner) MountVolume(place, directory int) (Started, error) {
 	return s.inPlace(directory, func(b *builder) {
 		b.add(StageMount, false, unix.SYS_MOUNT, b.text("/volumes/"+strconv.Itoa(place)), b.text("."), b.text(""), number(unix.MS_BIND), b.text(""))
 	})
 }
 
-// UnmountVolume unmounts name in a directory. It returns EBUSY if the mount is in use, unless detach is set.
+// UnmountVolume returns EBUSY for a used mount, unless detach is set.
 func (s *Spawner) UnmountVolume(directory int, name string, detach bool) (Started, error) {
 	flags := uintptr(unix.UMOUNT_NOFOLLOW)
 	if detach {
@@ -27,7 +27,6 @@ func (s *Spawner) UnmountVolume(directory int, name string, detach bool) (Starte
 	})
 }
 
-// inPlace runs steps with directory as the working directory, and exits.
 func (s *Spawner) inPlace(directory int, steps func(*builder)) (Started, error) {
 	b := &builder{header: header{clone: vforkFlags | unix.CLONE_PARENT}}
 	b.add(StageCwd, false, unix.SYS_FCHDIR, passed(0))

@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// A program is all that a new process does before it executes another one: system calls in order, then execve. It is
-// one block of memory, since its process must not allocate and only converts offsets to addresses.
+// A program is all that a new process does before it executes another one. It is one block: its process must not
+// allocate.
 //
 //	header | steps | data that steps point to
 
-// header locates the parts of a program. Offsets count from the start of the header; 0 means none.
+// Offsets count from the start of the header; 0 means none.
 type header struct {
 	steps      uint64 // number of steps, which follow the header
 	candidates uint64 // offset of a 0-terminated array of paths
@@ -42,7 +42,6 @@ type builder struct {
 	failed error
 }
 
-// argument of a step: a number, an offset in data, or the index of a passed descriptor.
 type argument struct {
 	value   uintptr
 	pointer bool
@@ -75,7 +74,7 @@ func (b *builder) add(stage uint32, soft bool, nr uintptr, args ...argument) {
 	b.steps = append(b.steps, s)
 }
 
-// bytes adds data, aligned to 8, and returns its offset.
+// bytes are aligned to 8.
 func (b *builder) bytes(p []byte) argument {
 	for len(b.data)%8 != 0 {
 		b.data = append(b.data, 0)
@@ -103,7 +102,7 @@ func (b *builder) text(s string) argument {
 	return argument{value: uintptr(at), pointer: true}
 }
 
-// texts adds a 0-terminated array of strings. It stores offsets plus 1, since 0 ends the array.
+// Offsets are stored plus 1, since 0 ends the array.
 func (b *builder) texts(list []string) uint64 {
 	array := make([]uint64, 0, len(list)+1)
 	for _, s := range list {
@@ -112,7 +111,7 @@ func (b *builder) texts(list []string) uint64 {
 	return uint64(b.words(append(array, 0)...).value) + 1
 }
 
-// build returns the program and converts offsets in data (plus 1 in arrays and the header) to offsets from the header.
+// Offsets in data (plus 1 in arrays and the header) become offsets from the header.
 func (b *builder) build() ([]byte, error) {
 	if b.failed != nil {
 		return nil, b.failed

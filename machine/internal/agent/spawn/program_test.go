@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loaded is a program in memory, as a worker runs it.
 type loaded struct {
 	memory []uint64
 	h      *header
@@ -24,7 +23,6 @@ func load(program []byte) loaded {
 	return l
 }
 
-// from returns the bytes from an address on; false if it is outside of the program.
 func (l loaded) from(address uintptr) ([]byte, bool) {
 	base := uintptr(unsafe.Pointer(&l.memory[0]))
 	all := unsafe.Slice((*byte)(unsafe.Pointer(&l.memory[0])), 8*len(l.memory))

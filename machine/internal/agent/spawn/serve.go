@@ -15,14 +15,12 @@ import (
 )
 
 const (
-	// devNullFD is standard input of the spawner, its workers and their commands.
 	devNullFD = 0
-	// firstSocketFD is the first of the spawner's sockets: its own, then one per worker.
+	// The spawner's own, then one per worker.
 	firstSocketFD = 3
 )
 
-// ServeSpawner runs the spawner process: it forks the workers, warms up, and returns. The first worker will adopt the
-// tree. args are the number of workers and the Layout as JSON.
+// ServeSpawner takes the number of workers and the Layout as JSON. It returns after the warm-up.
 func ServeSpawner(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("spawner: %d arguments", len(args))
@@ -32,7 +30,7 @@ func ServeSpawner(args []string) error {
 	if err = errors.Join(err, json.Unmarshal([]byte(args[1]), &layout)); err != nil || workers < 1 {
 		return fmt.Errorf("spawner: arguments: %w", err)
 	}
-	// Never collect: the heap is a few hundred KiB, and each worker has a copy.
+	// The heap is a few hundred KiB, and each worker has a copy.
 	debug.SetGCPercent(-1)
 	unix.Umask(0o022) // the umask of every command
 	for i := range workers + 1 {
@@ -68,7 +66,6 @@ func expect(socket int, word byte) error {
 	return nil
 }
 
-// runHere runs a program in a child of this process. It returns once the child has executed a program or died.
 func runHere(program []byte) reply {
 	f := &fork{}
 	memory := inWords(program)
@@ -79,14 +76,12 @@ func runHere(program []byte) reply {
 	return r
 }
 
-// inWords copies a program to aligned memory, where it can run.
 func inWords(program []byte) []uint64 {
 	memory := make([]uint64, (len(program)+7)/8)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&memory[0])), len(program)), program)
 	return memory
 }
 
-// forkWorkers forks the workers ahead. The first waits for the claim, the others for the guest.
 func forkWorkers(count, sleeper int, adopting []uint64) error {
 	sockets := make([]int, count+1)
 	for i := range sockets {

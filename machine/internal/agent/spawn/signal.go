@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signal signals a process by its pid in the guest. A child in the guest's PID namespace calls kill, since the sandbox's kernel does not
-// map pids between namespaces for the agent. ended is the child's pid, which the caller must reap unless it is 0.
+// Signal uses a child in the guest's PID namespace: the sandbox's kernel does not map pids. The caller must reap ended,
+// unless 0.
 func (s *Spawner) Signal(guestPID int, signal syscall.Signal) (ended int, err error) {
 	// kill treats 0 and negative pids as groups or all processes.
 	if guestPID <= 1 || signal < 1 || signal > 64 {

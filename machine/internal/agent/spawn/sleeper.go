@@ -6,10 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// The guest's PID 1 only exists, so it is the smallest program: one page, one thread. A Go program would cost the guest
-// several MiB and threads.
-//
-// sleeperFD returns a descriptor of the program.
+// PID 1 only exists: a Go program would cost the guest several MiB and threads.
 func sleeperFD() (int, error) {
 	return sealed.FD("init", sleeperELF(sleeperCode, sleeperMachine))
 }
@@ -19,7 +16,6 @@ const (
 	elfHeaderSize = 64 + 56
 )
 
-// sleeperELF wraps code in an ELF header and a program header that maps the whole file.
 func sleeperELF(code []byte, machine uint16) []byte {
 	le := binary.LittleEndian
 	b := append([]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, make([]byte, 9)...)

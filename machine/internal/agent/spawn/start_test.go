@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// startHere acts as a worker on a thread of this process: its child shares the memory of a running Go runtime until execve.
+// The child shares the memory of a running Go runtime until execve.
 func startHere(t *testing.T, c *Command) reply {
 	t.Helper()
 	program, err := programOf(c)
@@ -36,7 +36,6 @@ func startHere(t *testing.T, c *Command) reply {
 	return answer
 }
 
-// churn keeps the runtime busy with collections and growing stacks until stop is called.
 func churn() (stop func()) {
 	ended := make(chan struct{})
 	var all sync.WaitGroup

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// rehearsed is the number of processes in a warm-up: init, the first command, and a child of that.
+// Init, the first command, and a child of that.
 const rehearsed = 3
 
-// warmUpIfIdle waits for the agent to close the socket, which it does when it has a guest. Otherwise it warms up.
+// The agent closes the socket when it has a guest.
 func warmUpIfIdle(socket, program int) {
 	if !readable(socket, rehearse.Quiet) {
 		rehearseProcesses(program)
@@ -28,8 +28,7 @@ func readable(socket int, within time.Duration) bool {
 	}
 }
 
-// rehearseProcesses starts processes as the claim and the first commands do, and kills them. The sandbox's kernel
-// reuses the memory of ended processes; allocating it is the slowest part of a start.
+// The sandbox's kernel reuses the memory of ended processes; allocating it is the slowest part of a start.
 func rehearseProcesses(program int) {
 	m := newInit(program)
 	m.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "", false)

@@ -1,6 +1,5 @@
-// Package spawn starts the guest's processes by helper processes: the spawner and its workers. These hold no keys or
-// files of the agent, and only they block in vfork. The workers are in the guest's mount and PID namespaces, so their
-// children start inside, while the agent stays invisible.
+// Package spawn starts the guest's processes by workers without keys or files of the agent, since they block in vfork.
+// They are in the guest's mount and PID namespaces; the agent stays invisible.
 package spawn
 
 import (
@@ -8,7 +7,7 @@ import (
 	"errors"
 )
 
-// Limits of one request, which is one datagram.
+// A request is one datagram.
 const (
 	ArgumentBytesMax = 128 << 10                 // argv and env, plus 8 bytes per pointer
 	messageBytesMax  = ArgumentBytesMax + 48<<10 // a multiple of 8
@@ -26,10 +25,10 @@ const (
 	StageSlow // killed, because it did not execute its program in time
 )
 
-// messagePrepare is the only message to the spawner itself; workers receive programs.
+// The spawner gets no other message.
 const messagePrepare = 2
 
-// Command is one process to start. Only paths are unresolved, since they depend on the guest's view.
+// Command's paths depend on the guest's view.
 type Command struct {
 	Argv          []string
 	Env           []string
@@ -41,11 +40,11 @@ type Command struct {
 	Stdin, Stdout int    // descriptors of the caller; Stdin -1 is /dev/null
 	Stderr        int
 	Terminal      bool // makes Stdin the controlling terminal
-	// Meanwhile, if set, is called during the start: the descriptors have been sent and may be closed.
+	// Meanwhile runs during the start, when the descriptors may be closed.
 	Meanwhile func()
 }
 
-// Started holds the pid in the agent's and in the guest's namespace.
+// Started has the pids in both namespaces.
 type Started struct {
 	PID      int
 	GuestPID int
@@ -58,7 +57,7 @@ type reply struct {
 
 const replyBytes = 16
 
-// decodeReply reads the memory layout of a reply; both sides are the same binary.
+// Both sides are the same binary.
 func decodeReply(b []byte) (reply, error) {
 	if len(b) != replyBytes {
 		return reply{}, errors.New("spawner: reply of a wrong size")
@@ -67,7 +66,7 @@ func decodeReply(b []byte) (reply, error) {
 	return reply{pid: int32(at(0)), guestPID: int32(at(1)), stage: at(2), errno: at(3)}, nil
 }
 
-// ArgumentBytes returns the size that counts against ArgumentBytesMax.
+// ArgumentBytes counts against ArgumentBytesMax.
 func ArgumentBytes(argv, env []string) int {
 	n := 0
 	for _, list := range [][]string{argv, env} {

@@ -10,9 +10,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// worker is a fork of the spawner that runs programs on request. It has one thread and no Go runtime, and never
-// executes another program. A runtime's monitor thread would wake every 20 µs during a start, on processors that the
-// command needs. A fork without the spawner's other threads costs nothing while it waits.
+// A Go runtime's monitor would wake every 20 µs during a start. A fork without the spawner's other threads costs
+// nothing while it waits.
 type worker struct {
 	socket  uintptr
 	name    [nameBytes]byte
@@ -40,7 +39,7 @@ func newWorker(number, socket int, others []int) *worker {
 	return w
 }
 
-// launch forks the worker as a child of the agent.
+// It becomes a child of the agent.
 func (w *worker) launch() error {
 	w.fork.clone = cloneArgs{flags: unix.CLONE_PARENT}
 	runtimeBeforeFork()
@@ -64,8 +63,6 @@ func forkWorker(w *worker) (pid, errno uintptr) {
 	return 0, 0
 }
 
-// live is the worker's main loop. It ends when the agent closes its socket.
-//
 //go:noinline
 //go:norace
 //go:nosplit
@@ -90,7 +87,7 @@ func (w *worker) live() {
 	exitChild(0)
 }
 
-// rehearse maps the pages of its code, which is per process, unless a message comes first.
+// Pages of code are mapped per process.
 //
 //go:noinline
 //go:norace
@@ -105,7 +102,7 @@ func (w *worker) rehearse() {
 	}
 }
 
-// makeGuest waits for the claim and answers with the pid of the guest's init. Init stays a child of this worker, which does not reap it.
+// Init stays a child of this worker, which does not reap it.
 //
 //go:noinline
 //go:norace
@@ -119,8 +116,8 @@ func (w *worker) makeGuest() bool {
 	return w.send(0) && w.answer.stage == StageSpawned
 }
 
-// enter moves the worker into the namespaces of the guest's init, whose pidfd is in the first message. Children are
-// then born in its PID namespace. The reply carries the root that the worker sees.
+// The first message has the pidfd of the guest's init, in whose PID namespace children are born. The reply carries the
+// worker's root.
 //
 //go:noinline
 //go:norace
@@ -157,7 +154,7 @@ type passing struct {
 //go:nosplit
 func passingBytes(count int) int { return int(unsafe.Offsetof(passing{}.fds)) + 4*count }
 
-// receive waits for the next program. It returns false if the agent closed the socket or sent an invalid message.
+// false: the agent closed the socket or sent an invalid message.
 //
 //go:noinline
 //go:norace
@@ -181,8 +178,6 @@ func (w *worker) receive() bool {
 	}
 }
 
-// take stores the descriptors of the message.
-//
 //go:noinline
 //go:norace
 //go:nosplit
@@ -207,8 +202,6 @@ func (w *worker) closeDescriptors() {
 	}
 }
 
-// send sends the answer with control bytes of descriptors.
-//
 //go:noinline
 //go:norace
 //go:nosplit

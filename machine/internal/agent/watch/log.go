@@ -8,13 +8,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Limits of the events kept per watch. A reader that resumes before them has missed some.
+// A reader that resumes before these has missed some.
 const (
 	eventsMax = 8192
 	bytesMax  = 512 << 10
 )
 
-// events holds the latest events of a watch, numbered from 0. An event's offset is the next event's number, where a reader resumes.
+// An event's offset is the next event's number, where a reader resumes.
 type events struct {
 	mu     sync.Mutex
 	notice output.Notice
@@ -24,7 +24,6 @@ type events struct {
 	ended  bool
 }
 
-// add gives an event its offset, and drops the oldest beyond the limits.
 func (e *events) add(event wire.WatchEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -44,7 +43,7 @@ func (e *events) add(event wire.WatchEvent) {
 	e.notice.Wake()
 }
 
-// from returns the events from offset on, and the offset of the first: a later one if older events were dropped.
+// begin is later than offset if events were dropped.
 func (e *events) from(offset int64) (lines [][]byte, begin int64, ended bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -59,7 +58,6 @@ func (e *events) has(offset int64) bool {
 	return offset >= e.first && offset <= e.first+int64(len(e.lines))
 }
 
-// isOver reports whether the watch has ended and the reader at offset has all events.
 func (e *events) isOver(offset int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package watch reports changes in a directory of the guest. Events are numbered, so that a reader can resume after a
-// disconnect, or learns that it missed some.
+// Package watch reports changes in a directory of the guest. Numbered events let a reader resume, or learn that it
+// missed some.
 package watch
 
 import (
@@ -16,9 +16,8 @@ import (
 
 const (
 	watchesMax = 64
-	// kept is how long a watch without readers continues.
-	kept = 10 * time.Minute
-	// heartbeatEvery is the longest pause between lines.
+	// Without readers.
+	kept           = 10 * time.Minute
 	heartbeatEvery = 15 * time.Second
 )
 
@@ -27,7 +26,7 @@ type Manager struct {
 	watches map[string]*watch
 }
 
-// Request asks for a watch. ID is "" for a new one; Offset is that of the last event that the reader got.
+// Request without an ID begins a watch; Offset is of the last event received.
 type Request struct {
 	Path      string
 	Recursive bool
@@ -42,7 +41,7 @@ type Reader struct {
 	missed  bool
 }
 
-// Open resumes a watch or begins one. The caller closes the reader.
+// Open resumes or begins a watch. The caller closes the reader.
 func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	if err := files.CheckPath(req.Path); err != nil {
 		return nil, err
@@ -75,7 +74,6 @@ func (m *Manager) Open(rooted Rooted, req Request) (*Reader, error) {
 	return &Reader{manager: m, watch: w, missed: req.ID != ""}, nil
 }
 
-// hasCapacity reports whether a watch may begin. At the limit it drops one without readers.
 func (m *Manager) hasCapacity() bool {
 	if len(m.watches) < watchesMax {
 		return true
@@ -102,7 +100,7 @@ func (m *Manager) drop(w *watch) {
 	w.close()
 }
 
-// Close keeps the watch for a while, so that a reader can resume.
+// Close keeps the watch for a resume.
 func (r *Reader) Close() {
 	m, w := r.manager, r.watch
 	m.mu.Lock()
@@ -119,7 +117,7 @@ func (r *Reader) Close() {
 	})
 }
 
-// Run sends one event per line, first those already missed, until the watch ends or the reader has gone.
+// Run sends a line per event until the watch ends.
 func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() error) error {
 	w := r.watch
 	if err := send(encode(wire.WatchEvent{Type: wire.WatchStart, WatchID: w.id, Offset: &r.offset, Missed: &r.missed})); err != nil {
@@ -128,7 +126,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 	beat := time.NewTicker(heartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Get the channel before reading, or an event in between would be missed.
+		// Before reading, as Notice requires.
 		changed := w.events.notice.Next()
 		ended, err := r.sendNew(send)
 		if err != nil || ended {
@@ -152,7 +150,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 func (r *Reader) sendNew(send func([]byte) error) (ended bool, err error) {
 	lines, from, ended := r.watch.events.from(r.offset)
 	if from > r.offset {
-		// The reader is too slow: events were dropped.
+		// The reader is too slow.
 		if err := send(encode(wire.WatchEvent{Type: wire.WatchOverflow, Offset: &from, Why: wire.WatchEvents})); err != nil {
 			return false, err
 		}

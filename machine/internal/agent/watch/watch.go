@@ -19,7 +19,7 @@ import (
 const (
 	directoriesMax = 4096 // per watch
 	namesMax       = 100_000
-	// gather lets the kernel merge repeated events of one file.
+	// The kernel merges repeated events of one file.
 	gather = 20 * time.Millisecond
 
 	wanted = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
@@ -27,10 +27,9 @@ const (
 	directoryFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK
 )
 
-// Rooted opens the guest's root on demand: a watch outlives its call and keeps nothing open in the tree.
+// Rooted opens the guest's root on demand: a watch keeps nothing open in the tree.
 type Rooted func() (*guestroot.Root, error)
 
-// watch is one directory; if recursive, with all directories below it on the same file system.
 type watch struct {
 	id, path  string
 	recursive bool
@@ -39,8 +38,8 @@ type watch struct {
 	kernel    *os.File // inotify
 
 	directories map[int32]string // paths by watch descriptor; this and the following fields belong to run
-	// found are names already reported while reading a new directory: the kernel may report their creation again. They
-	// move to earlier when the queue is empty, and are forgotten the next time.
+	// The kernel may report creations of found names again. They move to earlier when the queue is empty, then are
+	// forgotten.
 	found, earlier map[string]bool
 	tooMany        bool
 
@@ -94,7 +93,6 @@ func (w *watch) run() {
 	}
 }
 
-// take handles the kernel's events; false means that the watch has ended.
 func (w *watch) take(said []byte) bool {
 	for len(said) >= unix.SizeofInotifyEvent {
 		descriptor := int32(binary.NativeEndian.Uint32(said))
@@ -151,7 +149,6 @@ func changeOf(mask uint32) string {
 	return wire.WatchMetadata
 }
 
-// changed reports a change of one name; below starts with a slash.
 func (w *watch) changed(below, change string, isDirectory bool) {
 	told := w.found[below] || w.earlier[below]
 	delete(w.found, below)
@@ -181,7 +178,7 @@ func (w *watch) tell(below, change string, isDirectory bool) {
 	w.events.add(wire.WatchEvent{Type: wire.WatchChange, Path: w.path + strings.Join(parts, "/"), Change: change, IsDirectory: &isDirectory})
 }
 
-// handleOverflow handles a full kernel queue. New directories may be unknown, so it walks the tree again.
+// New directories may be unknown, so the tree is walked again.
 func (w *watch) handleOverflow() {
 	w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchEvents})
 	if w.recursive {
@@ -189,7 +186,6 @@ func (w *watch) handleOverflow() {
 	}
 }
 
-// enter watches a directory and, if recursive, those below. tell reports its entries as added.
 func (w *watch) enter(below string, tell bool) error {
 	root, err := w.rooted()
 	if err != nil {
@@ -212,7 +208,7 @@ func (w *watch) enter(below string, tell bool) error {
 	return w.watch(fd, below, tell)
 }
 
-// watch lists a directory after the kernel watches it, so that no change is missed.
+// The kernel watches the directory before it is listed: no change is missed.
 func (w *watch) watch(fd int, below string, tell bool) error {
 	if len(w.directories) >= directoriesMax {
 		w.unwatched()
@@ -247,8 +243,7 @@ func (w *watch) watch(fd int, below string, tell bool) error {
 	return nil
 }
 
-// add watches an open directory regardless of its current name. It is the thread's working directory only during the
-// call, since a deleted directory must not be kept open.
+// The directory may have no name, and a deleted one must not be kept open.
 func (w *watch) add(fd int) (descriptor int, err error) {
 	if err := unix.Fchdir(fd); err != nil {
 		return 0, err
@@ -260,7 +255,6 @@ func (w *watch) add(fd int) (descriptor int, err error) {
 	return descriptor, errors.Join(err, unix.Chdir("/"))
 }
 
-// unwatched reports once that some directories are not watched.
 func (w *watch) unwatched() {
 	if !w.tooMany {
 		w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchDirectories})
@@ -268,7 +262,6 @@ func (w *watch) unwatched() {
 	w.tooMany = true
 }
 
-// into skips directories that are gone, and mounts.
 func (w *watch) into(parent int, name, below string, tell bool) {
 	how := &unix.OpenHow{Flags: directoryFlags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(parent, name, how)
@@ -281,7 +274,6 @@ func (w *watch) into(parent int, name, below string, tell bool) {
 	}
 }
 
-// isGone reports that the directory vanished; the kernel reports that too.
 func isGone(err error) bool {
 	var refused *fail.Error
 	return errors.As(err, &refused)
@@ -298,13 +290,12 @@ func namesOf(fd int) []string {
 	return names
 }
 
-// leave stops watching a removed directory and those below.
 func (w *watch) leave(below string) {
 	for descriptor, directory := range w.directories {
 		if directory != below && !strings.HasPrefix(directory, below+"/") {
 			continue
 		}
-		// An error is harmless: deleting a directory removes its watch.
+		// Deleting a directory removes its watch.
 		_ = w.control(func(kernel int) error {
 			_, err := unix.InotifyRmWatch(kernel, uint32(descriptor))
 			return err
@@ -313,7 +304,6 @@ func (w *watch) leave(below string) {
 	}
 }
 
-// control runs ask with the inotify descriptor, unless it is closed.
 func (w *watch) control(ask func(kernel int) error) error {
 	raw, err := w.kernel.SyscallConn()
 	if err != nil {

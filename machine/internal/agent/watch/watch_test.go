@@ -43,7 +43,6 @@ func (g *guest) write(path, content string) {
 	g.do(os.WriteFile(filepath.Join(g.root, path), []byte(content), 0o644))
 }
 
-// reading collects a reader's events until the test ends or leave is called.
 func (g *guest) reading(req Request) (events chan wire.WatchEvent, leave func()) {
 	g.t.Helper()
 	reader, err := g.manager.Open(g.rooted, req)
@@ -160,14 +159,12 @@ func TestWhatIsBelowIsWatchedToo(t *testing.T) {
 	expect(t, events, "start")
 	g.write("d/a/b/f", "")
 	expect(t, events, "change added /d/a/b/f")
-	// A tree moved in from elsewhere is reported whole, each name once.
 	g.do(os.MkdirAll(filepath.Join(g.root, "other/x"), 0o755))
 	g.write("other/x/f", "")
 	g.do(os.Rename(filepath.Join(g.root, "other"), filepath.Join(g.root, "d/new")))
 	expect(t, events, "change added /d/new", "change added /d/new/x", "change added /d/new/x/f")
 	g.write("d/new/x/g", "")
 	expect(t, events, "change added /d/new/x/g")
-	// A tree that was moved away is no longer watched.
 	g.do(os.Rename(filepath.Join(g.root, "d/new"), filepath.Join(g.root, "gone")))
 	expect(t, events, "change deleted /d/new")
 	g.write("gone/x/h", "")

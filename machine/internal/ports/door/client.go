@@ -2,8 +2,7 @@ package door
 
 import "net/netip"
 
-// ClientGroup returns the group of addresses that counts as one client. An IPv6 network gives each computer 2^64
-// addresses.
+// ClientGroup is one client: an IPv6 network gives each computer 2^64 addresses.
 func ClientGroup(address netip.Addr) netip.Addr {
 	if address.Is4() || !address.IsValid() {
 		return address

@@ -18,22 +18,22 @@ const (
 	Link     Kind = "link"
 )
 
-// Credential is a credential that a request presents. The cell decides if it is valid.
+// Credential may be invalid: the cell decides.
 type Credential struct {
 	Kind  Kind   `json:"kind"`
 	Value string `json:"value"`
 }
 
-// Shown holds the credentials of a request, and the target that remains for the app.
+// Shown has the target that remains for the app.
 type Shown struct {
 	Credentials []Credential // to be tried in this order
 	Target      string
 }
 
 const (
-	// CookieName is a cookie that browsers accept only from this exact host, and only over TLS.
+	// CookieName is accepted only from this exact host, over TLS.
 	CookieName = "__Host-berth-port"
-	// PlainCookieName is for a service without TLS, where browsers refuse the other cookie.
+	// PlainCookieName is for browsers without TLS, which refuse the other.
 	PlainCookieName = "berth-port"
 
 	tokenPrefix    = "sfp_"
@@ -47,7 +47,7 @@ const (
 	cookiesTried   = 32 // without TLS, another workspace may set more cookies of this name; a valid one among these is found
 )
 
-// Show reads a request's credentials: a path of the platform first, then a header, then cookies.
+// Show tries a platform path, then a header, then cookies.
 func Show(request *httpwire.Request, cookieName string) (Shown, *Refusal) {
 	if isReserved(request.Target) {
 		return showByPath(request.Target)
@@ -89,7 +89,7 @@ func showByPath(target string) (Shown, *Refusal) {
 	return Shown{Credentials: []Credential{{Link, values.Get("t")}}}, nil
 }
 
-// showCallback splits a callback path: what follows the secret is the app's path, byte for byte.
+// After the secret comes the app's path, byte for byte.
 func showCallback(rest string) (Shown, *Refusal) {
 	end := strings.IndexAny(rest, "/?")
 	if end < 0 {
@@ -105,7 +105,7 @@ func showCallback(rest string) (Shown, *Refusal) {
 	return Shown{[]Credential{{Callback, secret}}, target}, nil
 }
 
-// showToken prefers the dedicated header. An Authorization header with another content belongs to the app.
+// An Authorization header with another content is the app's.
 func showToken(fields httpwire.Fields) (string, bool) {
 	if token, count := fields.Only(httpwire.ServiceToken); count > 0 {
 		return token, true
@@ -126,7 +126,7 @@ func bearerOfOurs(value string) (string, bool) {
 	return token, strings.EqualFold(scheme, "bearer") && strings.HasPrefix(token, tokenPrefix)
 }
 
-// isSecret checks the shape of our secrets: other values are refused without a question to the cell.
+// Other shapes are refused without the cell.
 func isSecret(text, prefix string) bool {
 	if !strings.HasPrefix(text, prefix) || len(text) != len(prefix)+secretLength {
 		return false
@@ -158,7 +158,6 @@ func cookieValues(fields httpwire.Fields, name string) (values []string) {
 	return values
 }
 
-// withoutCookie removes our cookies from a Cookie header and keeps every other byte.
 func withoutCookie(value string) string {
 	if !strings.Contains(value, PlainCookieName) { // the end of both names
 		return value
@@ -179,8 +178,7 @@ func setsOurCookie(value string) bool {
 	return name == CookieName || name == PlainCookieName
 }
 
-// SetCookie returns the header for a valid signed link. The cookie is for this host only, and browsers send it from
-// other sites only when a person follows a link.
+// SetCookie is for this host only; browsers send it from other sites only when a person follows a link.
 func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	rest := "=" + value + "; Path=/; Max-Age=" + strconv.Itoa(maxAgeSeconds) + "; HttpOnly; SameSite=Lax"
 	if public.Scheme == "https" {
@@ -189,7 +187,7 @@ func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	return PlainCookieName + rest
 }
 
-// SafePath returns a path on this host, even if the cell sends another URL.
+// SafePath stays on this host, whatever the cell sends.
 func SafePath(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.HasPrefix(path, "/\\") {
 		return "/"

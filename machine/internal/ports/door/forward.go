@@ -12,8 +12,8 @@ type Public struct {
 	Client netip.Addr
 }
 
-// ForApp returns the fields for the app: the visitor's in their order, without the platform's credentials, hop-by-hop
-// fields and claims about the visitor's origin. Correct values of the latter follow. The writer adds the framing.
+// ForApp keeps the visitor's fields in order, without credentials and hop-by-hop fields, and with correct claims about
+// origin. The writer adds framing.
 func ForApp(request *httpwire.Request, credential Credential, public Public) httpwire.Fields {
 	fields := make(httpwire.Fields, 0, len(request.Fields)+4)
 	named := namedByConnection(request.Fields)
@@ -65,7 +65,6 @@ func appendKnown(fields httpwire.Fields, field httpwire.Field, request *httpwire
 	return fields
 }
 
-// namedByConnection returns the fields that Connection names: they are for this hop only.
 func namedByConnection(fields httpwire.Fields) (named []string) {
 	for _, field := range fields {
 		if field.Known != httpwire.Connection || field.Twisted {
@@ -90,7 +89,7 @@ func isNamed(named []string, name string) bool {
 	return false
 }
 
-// withoutSecrets rewrites a Referer to the URL that the app would have seen.
+// A Referer becomes the URL that the app would have seen.
 func withoutSecrets(referer, host string) string {
 	_, rest, found := strings.Cut(referer, "://")
 	if !found {
@@ -107,7 +106,7 @@ func withoutSecrets(referer, host string) string {
 	return referer[:len(referer)-len(rest)] + rest[:at] + shown.Target
 }
 
-// TargetForApp removes query parameters that hold the credential. It keeps everything else byte for byte.
+// TargetForApp drops parameters with the credential, and keeps all other bytes.
 func TargetForApp(target string, credential Credential) string {
 	path, query, found := strings.Cut(target, "?")
 	if !found || !strings.Contains(query, credential.Value) {
@@ -145,7 +144,7 @@ func ForVisitor(fields httpwire.Fields) httpwire.Fields {
 	return kept
 }
 
-// Trailers returns the fields that may follow a body: none that would change the meaning of a head.
+// Trailers must not change the meaning of a head.
 func Trailers(fields httpwire.Fields) httpwire.Fields {
 	kept := make(httpwire.Fields, 0, len(fields))
 	for _, field := range fields {
@@ -156,10 +155,9 @@ func Trailers(fields httpwire.Fields) httpwire.Fields {
 	return kept
 }
 
-// CheckOrigin refuses requests of pages that may not use this port's cookie. Browsers treat all ports as one site, so
-// they add the cookie to requests of other workspaces' pages. A page of another origin may not open a WebSocket. A
-// write needs proof that it does not come from another workspace's page. A page can hide its origin with
-// `no-referrer`, which sends `null`, so an unreadable origin is no proof.
+// CheckOrigin protects the cookie: browsers treat all ports as one site, and add it to requests of other workspaces'
+// pages. A WebSocket needs the same origin, and a write proof of the same workspace. `no-referrer` hides an origin as
+// `null`, so an unreadable one is no proof.
 func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public) *Refusal {
 	origin, origins := request.Fields.Only(httpwire.Origin)
 	switch {
@@ -175,15 +173,13 @@ func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public
 	return refuse(reasonOriginRefused)
 }
 
-// isOwnPage trusts Sec-Fetch-Site: browsers set it and pages cannot change it. `none` is a user's action, such as a
-// bookmark.
+// Browsers set Sec-Fetch-Site; pages cannot. `none` is a user's action, such as a bookmark.
 func isOwnPage(fields httpwire.Fields) bool {
 	site, sites := fields.Only(httpwire.SecFetchSite)
 	return sites == 1 && (site == "same-origin" || site == "none")
 }
 
-// isOfWorkspace reports whether an origin is a port of the same workspace, with the scheme and port number of this
-// request. Apps use several ports of their workspace together.
+// Apps use several ports of their workspace together.
 func (n Names) isOfWorkspace(origin, host string, place Place, public Public) bool {
 	name, found := strings.CutPrefix(origin, public.Scheme+"://")
 	from, ours := n.Place(name)

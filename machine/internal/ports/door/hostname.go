@@ -1,5 +1,4 @@
-// Package door judges requests without state or questions: it reads host names and credentials, and decides which
-// fields an app gets.
+// Package door judges requests without state or questions.
 package door
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Place is one port of one workspace, as named by a host.
+// Place is a port of a workspace.
 type Place struct {
 	Port   int
 	HostID string
@@ -18,7 +17,7 @@ type Place struct {
 const (
 	hostIDLength = 26
 	portMax      = 65_535
-	// hostIDLast are the possible last letters of 26: 128 bits leave two bits of it unused, which are zero.
+	// 128 bits leave two bits of the last letter zero.
 	hostIDLast = "aeimquy4"
 )
 
@@ -27,8 +26,7 @@ type Names struct{ suffix string }
 // NewNames takes the domain without a port.
 func NewNames(portHost string) Names { return Names{"." + portHost} }
 
-// Place parses a Host header. Only one spelling is accepted: names that browsers treat as different origins must not
-// reach the same workspace.
+// Place accepts one spelling: names that browsers treat as different origins must not reach the same workspace.
 func (n Names) Place(host string) (Place, bool) {
 	name, port, hasPort := strings.Cut(host, ":")
 	if hasPort && !isDecimal(port, portMax) {
@@ -47,7 +45,6 @@ func (n Names) Place(host string) (Place, bool) {
 	return place, place.Port != wire.AgentPort // the agent's port belongs to no app
 }
 
-// isDecimal allows no sign and no leading zero.
 func isDecimal(text string, most int) bool {
 	if text == "" || len(text) > 5 || text[0] == '0' {
 		return false

@@ -40,7 +40,6 @@ func TestAPathOfALinkLeadsNowhereElse(t *testing.T) {
 
 const contract = "../../../../contract/"
 
-// The api, the cell and portd read the same names.
 func TestHostIDsAreThoseOfTheContract(t *testing.T) {
 	text, err := os.ReadFile(contract + "port-hosts.json")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Refusal is an answer of the platform in place of the app's. Its reason is one of a closed set.
+// Refusal replaces the app's answer. Its reason is one of a closed set.
 type Refusal struct {
 	Status            int    `json:"status"`
 	Reason            string `json:"reason"`
@@ -24,7 +24,6 @@ const (
 	reasonOriginRefused     = "origin_refused"
 )
 
-// refusals are decided without the cell.
 var refusals = map[string]Refusal{
 	reasonHostUnknown:       {404, reasonHostUnknown, "No port of a workspace has this name.", 0},
 	reasonCredentialMissing: {401, reasonCredentialMissing, "This port is private: a port token, a signed link or a callback URL is needed.", 0},
@@ -73,7 +72,7 @@ var codes = map[int]struct {
 	504: {"timeout", true},
 }
 
-// Page returns the body of a refusal: HTML if the request accepts it, else JSON.
+// Page is HTML if the request accepts it, else JSON.
 func (r *Refusal) Page(wantsHTML bool, requestID string) (contentType, body string) {
 	if wantsHTML {
 		return "text/html; charset=utf-8", r.html(requestID)

@@ -1,4 +1,4 @@
-// Package fakecell is a fake of the cell's side of the protocol with portd, for tests.
+// Package fakecell fakes the cell's side of the protocol with portd.
 package fakecell
 
 import (
@@ -25,7 +25,6 @@ type Ask struct {
 
 type Frame map[string]json.RawMessage
 
-// Grant, Refuse and Redirect are answers, without the id of the question.
 type Grant struct {
 	Lease       uint64 `json:"lease"`
 	Address     string `json:"address"`
@@ -47,8 +46,7 @@ type Redirect struct {
 	MaxAgeSeconds int    `json:"max_age_seconds"`
 }
 
-// Cell listens on Socket. decide runs in its own goroutine for each question and returns a Grant, Refuse or Redirect,
-// or nil for no answer.
+// Cell runs decide for each question. It returns a Grant, Refuse or Redirect, or nil for no answer.
 type Cell struct {
 	Socket string
 	Frames chan Frame // of every kind, in order of arrival
@@ -72,7 +70,7 @@ func Start(t testing.TB, decide func(Ask) any) *Cell {
 	return c
 }
 
-// Listen starts the listener, also after Stop.
+// Listen also works after Stop.
 func (c *Cell) Listen(t testing.TB) {
 	t.Helper()
 	listener, err := net.Listen("unix", c.Socket)
@@ -105,16 +103,14 @@ func (c *Cell) Stop() {
 	}
 }
 
-// OnBusy sets the answer for a lease that is used again: {"ready":…} or {"cut":…}. By default the machine is
-// unchanged.
+// OnBusy answers for a lease that is used again: {"ready":…} or {"cut":…}.
 func (c *Cell) OnBusy(ready func(lease uint64) any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ready = ready
 }
 
-// OnLook sets the addresses on which a lease's app listens; without it, looks get no answer. nil answers that the
-// machine cannot say.
+// OnLook returns a lease's listeners, nil if the machine cannot say.
 func (c *Cell) OnLook(look func(lease uint64) []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

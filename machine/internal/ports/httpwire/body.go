@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Body reads a body. Read returns io.EOF at its end, and io.ErrUnexpectedEOF if the connection ends before.
+// Body ends with io.EOF, or io.ErrUnexpectedEOF if the connection ends before.
 type Body struct {
 	from     *bufio.Reader
 	kind     FramingKind
@@ -21,12 +21,12 @@ func NewBody(from *bufio.Reader, framing Framing) *Body {
 	return &Body{from: from, kind: framing.Kind, left: framing.Length, ended: framing.Kind == NoBody}
 }
 
-// Ended reports whether the body was read to its end, including trailers.
+// Ended includes trailers.
 func (b *Body) Ended() bool { return b.ended }
 
 func (b *Body) Trailers() Fields { return b.trailers }
 
-// Waiting reports whether a read would block: the buffered bytes are not enough.
+// Waiting: the buffered bytes are not enough for a read.
 func (b *Body) Waiting() bool {
 	if b.ended {
 		return false
@@ -44,7 +44,7 @@ func (b *Body) Waiting() bool {
 	return bytes.IndexByte(here, '\n') < 0
 }
 
-// Await blocks until more bytes arrive, or returns the error. It uses no memory but the connection's.
+// Await takes no other memory than the connection's.
 func (b *Body) Await() error {
 	_, err := b.from.Peek(b.from.Buffered() + 1)
 	return err
@@ -119,7 +119,6 @@ func (b *Body) expectLineEnd() error {
 	return nil
 }
 
-// readSize parses hexadecimal digits and drops extensions.
 func (b *Body) readSize() (int64, error) {
 	line, err := b.from.ReadSlice('\n')
 	switch {

@@ -1,5 +1,5 @@
-// Package httpwire reads and writes HTTP/1.1 for a proxy between two hostile sides. Ambiguous input is refused, and
-// framing is always written again. The order, case and repetition of fields are kept, unlike in net/http.
+// Package httpwire reads and writes HTTP/1.1 between two hostile sides. It refuses ambiguous input, and writes framing
+// again. Unlike net/http, it keeps fields' order, case and repetition.
 package httpwire
 
 import (
@@ -31,7 +31,7 @@ func (f Fields) Only(known Known) (value string, count int) {
 	return value, count
 }
 
-// HasToken reports whether a list, which may span several fields, has the token.
+// HasToken reads lists over several fields.
 func (f Fields) HasToken(known Known, token string) bool {
 	for i := range f {
 		if f[i].Known == known && !f[i].Twisted && hasToken(f[i].Value, token) {
@@ -43,7 +43,7 @@ func (f Fields) HasToken(known Known, token string) bool {
 
 const namedMax = 32
 
-// namesTooMany limits Connection names: each is compared with each field.
+// Each name is compared with each field.
 func (f Fields) namesTooMany() bool {
 	names := 0
 	for i := range f {
@@ -98,7 +98,7 @@ func parseField(line string) (Field, error) {
 	return Field{name, value, known, twisted}, nil
 }
 
-// tokenBytes are those of RFC 9110, 5.6.2.
+// RFC 9110, 5.6.2.
 var tokenBytes = func() (table [256]bool) {
 	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
 		table[c] = true
@@ -124,7 +124,7 @@ func isFieldValue(text string) bool {
 	return true
 }
 
-// parseLength accepts only digits: parsers disagree on signs, lists and hexadecimal numbers.
+// Parsers disagree on signs, lists and hexadecimal numbers.
 func parseLength(text string) (int64, bool) {
 	if text == "" || len(text) > 18 {
 		return 0, false

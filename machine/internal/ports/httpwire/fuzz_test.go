@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// FuzzRequest checks that net/http reads an accepted request in the same way.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -57,7 +56,6 @@ func isPlain(text string) bool {
 	return true
 }
 
-// FuzzResponse checks that no answer of an app crashes the process or is read twice.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",

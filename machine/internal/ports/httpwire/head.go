@@ -19,8 +19,6 @@ var errTooLarge = errors.New("a head is too large")
 
 var heads = sync.Pool{New: func() any { return new(make([]byte, 0, 2<<10)) }}
 
-// readHead reads to the empty line and returns the lines without their ends. io.EOF means an end before the first
-// byte.
 func readHead(r *bufio.Reader, bytesMax int, lenient bool) (lines string, err error) {
 	buffer := heads.Get().(*[]byte)
 	head := (*buffer)[:0]
@@ -57,7 +55,7 @@ func readHead(r *bufio.Reader, bytesMax int, lenient bool) (lines string, err er
 	}
 }
 
-// cutLine returns the next line of readHead's result. The line's parser refuses a remaining carriage return.
+// The line's parser refuses a remaining carriage return.
 func cutLine(lines string) (line, rest string) {
 	line, rest, _ = strings.Cut(lines, "\n")
 	return line, rest

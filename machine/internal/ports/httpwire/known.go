@@ -2,7 +2,7 @@ package httpwire
 
 import "strings"
 
-// Known is a field name that the proxy handles. All others pass.
+// Known fields are handled. All others pass.
 type Known uint8
 
 const (
@@ -62,8 +62,8 @@ const (
 	forwardedPrefix = "x-forwarded-"
 )
 
-// knowName classifies a name. CGI-like programs cannot distinguish `_` from `-`: a name that only they would take for
-// a known one is twisted. It has no meaning here and is never passed on.
+// CGI-like programs cannot tell `_` from `-`, so a name that only they would know has no meaning and is never passed
+// on.
 func knowName(name string) (known Known, twisted bool) {
 	if len(name) > longestKnown {
 		return Other, false

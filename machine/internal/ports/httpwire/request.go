@@ -34,8 +34,7 @@ const (
 
 const methodMax = 32
 
-// ReadRequest reads one head. io.EOF is an end between two requests; a *Problem must be answered; other errors are
-// the connection's.
+// ReadRequest returns io.EOF between two requests, and a *Problem to be answered.
 func ReadRequest(r *bufio.Reader) (*Request, error) {
 	lines, err := readHead(r, RequestHeadMax, false)
 	if err == nil && lines == "" { // an empty line may precede a request: RFC 9112, 2.2
@@ -84,7 +83,7 @@ func (q *Request) checkLine() error {
 	return nil
 }
 
-// Check validates a request of another protocol version: it must be valid in HTTP/1.1 when forwarded.
+// Check: HTTP/1.1 must allow a request of another version.
 func (q *Request) Check() error {
 	if len(q.Fields) > FieldsMax {
 		return requestProblem(errTooLarge)
@@ -100,7 +99,7 @@ func (q *Request) Check() error {
 	return q.checkLine()
 }
 
-// isTarget accepts only the origin form. The absolute form names a second host, and portd is not a forward proxy.
+// The absolute form names a second host, and portd is not a forward proxy.
 func isTarget(target string) bool {
 	if target == "" || target[0] != '/' {
 		return false
@@ -162,8 +161,7 @@ func requestFraming(fields Fields, minor int) (Framing, error) {
 	return Framing{FixedBody, bytes}, nil
 }
 
-// understandUpgrade ignores an Upgrade header that Connection does not name. It refuses HTTP/2 in cleartext, a tunnel
-// in which all requests but the first would pass unchecked.
+// HTTP/2 in cleartext would be a tunnel in which later requests pass unchecked.
 func (q *Request) understandUpgrade() error {
 	protocols, count := q.Fields.Only(Upgrade)
 	if _, settings := q.Fields.Only(HTTP2Settings); settings > 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Response is the head of a response, also of an interim one.
+// Response may be interim.
 type Response struct {
 	Status  int
 	Phrase  string
@@ -21,8 +21,7 @@ type Response struct {
 
 var ErrBadAnswer = errors.New("what the app answered is not HTTP/1.1")
 
-// ReadResponse reads one head of the answer to a request of that method. It accepts lines without a carriage return,
-// which some apps send: their meaning is clear.
+// ReadResponse accepts lines without a carriage return: some apps send them, and their meaning is clear.
 func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	lines, err := readHead(r, ResponseHeadMax, true)
 	if err != nil {
@@ -39,7 +38,7 @@ func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	return response, response.understand(method)
 }
 
-// interimHeadMax is smaller, because an app may send many interim heads for one request.
+// One request may have many interim heads.
 const interimHeadMax = 8 << 10
 
 func (p *Response) isInterim() bool {

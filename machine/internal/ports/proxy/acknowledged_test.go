@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unacknowledged returns the number of segments that the peer has not acknowledged.
 func unacknowledged(t *testing.T, conn net.Conn) uint32 {
 	t.Helper()
 	raw, err := conn.(*net.TCPConn).SyscallConn()
@@ -24,8 +23,8 @@ func unacknowledged(t *testing.T, conn net.Conn) uint32 {
 	return info.Unacked
 }
 
-// The kernel delays an acknowledgement by at least 40 ms. One faster acknowledgement among many answers proves that
-// it was requested, even on a slow computer. The kernel acknowledges the first segments of a connection at once.
+// The kernel delays acknowledgements by 40 ms, except a connection's first. One faster among many proves a request for
+// it.
 func TestAnAppThatSendsHeadAndBodyApartIsNotKeptWaiting(t *testing.T) {
 	const answers, first, soon = 60, 30, 15 * time.Millisecond
 	prompt := 0

@@ -10,7 +10,7 @@ import (
 
 const lookEvery = 2 * time.Second
 
-// Certificates is a pair of files that may be replaced while in use.
+// Certificates may be replaced in use.
 type Certificates struct {
 	certificate, key string
 	log              *slog.Logger
@@ -50,7 +50,7 @@ func (c *Certificates) load(version [2]fileVersion) error {
 	return nil
 }
 
-// get runs for each handshake. While files are being replaced or do not match, the last certificate stays in use.
+// While files do not match, the last certificate stays.
 func (c *Certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,6 @@ import (
 	"time"
 )
 
-// With many visitors at once, while leases are cut and machines move, no visitor gets the answer of another, and no visitor
-// waits forever.
 func TestVisitorsNeverGetAnothersAnswer(t *testing.T) {
 	app := handlerApp(t, func(rw http.ResponseWriter, r *http.Request) {
 		if rand.IntN(8) == 0 {

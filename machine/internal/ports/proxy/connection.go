@@ -60,7 +60,7 @@ func (c *connection) serve() {
 	}
 }
 
-// handshake returns false on failure, and after a connection was served as HTTP/2 to its end.
+// HTTP/2 is served here to its end, which also gives false.
 func (c *connection) handshake() (*tls.Conn, bool) {
 	secured := tls.Server(&owned{Conn: c.raw, of: c, done: make(chan struct{})}, c.server.tls)
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.options.Times.Head)
@@ -81,7 +81,6 @@ func (c *connection) handshake() (*tls.Conn, bool) {
 	return secured, true
 }
 
-// next serves one request, and reports whether another may follow.
 func (c *connection) next() bool {
 	c.conn.readWithin(0)
 	if !c.awaitRequest() {
@@ -133,7 +132,6 @@ func (c *connection) awaitRequest() bool {
 	return err == nil
 }
 
-// rest closes the connection unless a request is in progress.
 func (c *connection) rest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +140,7 @@ func (c *connection) rest() {
 	}
 }
 
-// refuseHead answers an invalid head. The connection must end: the start of the next request is unknown.
+// The start of the next request is unknown, so the connection must end.
 func (c *connection) refuseHead(err error) {
 	var problem *httpwire.Problem
 	refusal := door.Refuse("request_timeout")
@@ -157,7 +155,7 @@ func (c *connection) refuseHead(err error) {
 	c.linger()
 }
 
-// linger lets the visitor read the last answer: closing with unread bytes resets the connection and loses the answer.
+// A close with unread bytes resets the connection and loses the last answer.
 func (c *connection) linger() {
 	half, ok := c.conn.Conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -167,7 +165,6 @@ func (c *connection) linger() {
 	_, _ = io.CopyN(io.Discard, c.reader, lingerBytes)
 }
 
-// public returns the visitor's scheme and address. A trusted proxy may report the address.
 func (c *connection) public(request *httpwire.Request) door.Public {
 	public := door.Public{Scheme: c.server.options.Scheme, Client: c.address}
 	if c.trusted {
@@ -176,7 +173,7 @@ func (c *connection) public(request *httpwire.Request) door.Public {
 	return public
 }
 
-// clientBehind reads X-Forwarded-For from its end: the last address that is not a trusted proxy is the visitor's.
+// The last address that is not a trusted proxy is the visitor's.
 func (s *Server) clientBehind(fields httpwire.Fields, nearest netip.Addr) netip.Addr {
 	var hops []string
 	for _, field := range fields {

@@ -39,7 +39,6 @@ type exchange struct {
 	unwatch    func()
 }
 
-// counts is the limit that a request counts for.
 type counts uint8
 
 const (
@@ -48,8 +47,7 @@ const (
 	ofWorkspace
 )
 
-// Unproven counts the request for its client: its credential may be invalid, so it takes no capacity of the workspace
-// it names.
+// Unproven counts for the client: a perhaps invalid credential takes no capacity of the workspace it names.
 func (e *exchange) Unproven() *door.Refusal {
 	if e.counts != uncounted {
 		return nil
@@ -85,7 +83,6 @@ func (e *exchange) leavePlace() {
 	e.counts = uncounted
 }
 
-// run answers the request. It returns a refusal that is still to be written, or nil.
 func (e *exchange) run(ctx context.Context) *door.Refusal {
 	e.bodyHere.Store(e.request.Framing.Kind == httpwire.NoBody)
 	shown, refusal := door.Show(e.request, cookieName(e.public))
@@ -105,7 +102,7 @@ func (e *exchange) run(ctx context.Context) *door.Refusal {
 	return e.attempts(ctx, shown)
 }
 
-// attempts retry if the machine moved before the app received anything.
+// A retry needs an app that received nothing.
 func (e *exchange) attempts(ctx context.Context, shown door.Shown) *door.Refusal {
 	ctx, cancel := context.WithTimeout(ctx, e.server.options.Times.Start)
 	defer cancel()
@@ -130,7 +127,6 @@ func cookieName(public door.Public) string {
 	return door.PlainCookieName
 }
 
-// attempt asks the cell, then forwards the request and its answer.
 func (e *exchange) attempt(ctx context.Context, shown door.Shown) *door.Refusal {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -162,7 +158,7 @@ func (e *exchange) question(credential door.Credential) question.Question {
 	}
 }
 
-// Cut ends the exchange: its lease was cut, the service ends, or fair share gives its capacity to another key.
+// Cut follows a cut lease, the service's end, or a loss in fair.
 func (e *exchange) Cut(refusal *door.Refusal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -172,7 +168,6 @@ func (e *exchange) Cut(refusal *door.Refusal) {
 	}
 }
 
-// abandon ends the exchange because the visitor has gone.
 func (e *exchange) abandon() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -200,7 +195,7 @@ func (e *exchange) finish() {
 	e.finishWatching()
 }
 
-// watch starts once the request has arrived completely.
+// The request must be complete.
 func (e *exchange) watch() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -209,7 +204,7 @@ func (e *exchange) watch() {
 	}
 }
 
-// hold registers the connection that a cut closes. It returns the refusal if the exchange was cut already.
+// A cut closes the connection that is held.
 func (e *exchange) hold(u *upstream) *door.Refusal {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -221,7 +216,6 @@ func (e *exchange) hold(u *upstream) *door.Refusal {
 	return nil
 }
 
-// release unregisters the connection. It returns false if a cut has closed it.
 func (e *exchange) release() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -238,7 +232,6 @@ func (e *exchange) cutOr(refusal *door.Refusal) *door.Refusal {
 	return refusal
 }
 
-// closes reports whether the visitor's connection must end after this request.
 func (e *exchange) closes() bool {
 	return e.request.Close || !e.bodyHere.Load() || e.server.draining.Load()
 }

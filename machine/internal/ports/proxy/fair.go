@@ -6,15 +6,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// fair limits concurrent exchanges in total and for each key. At the total limit, an exchange of the key with the
-// most ends in favour of a key with fewer.
+// At the total limit, the key with the most loses an exchange to one with fewer.
 type fair[K comparable] struct {
 	mu   sync.Mutex
 	of   map[K]map[*exchange]struct{}
 	many int
 }
 
-// emptyKept is the number of keys up to which empty maps are kept, because most keys return soon.
+// Most keys return soon, so empty maps stay.
 const emptyKept = 256
 
 func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
@@ -36,7 +35,6 @@ func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {
 	return true
 }
 
-// makeRoom ends an exchange of the key with the most, if that has at least two more than `have`.
 func (f *fair[K]) makeRoom(have int) bool {
 	var most K
 	for key, those := range f.of {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// dialFrom connects as another client: all of 127.0.0.0/8 is this computer.
+// All of 127.0.0.0/8 is this computer.
 func (w *world) dialFrom(address string) net.Conn {
 	w.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -88,7 +88,6 @@ func TestAConnectionWithoutARequestEndsSoon(t *testing.T) {
 	w.connected(1)
 }
 
-// filled answers each request of a workspace with a stream, and wrong credentials not at all.
 func filled(w *world) func(fakecell.Ask) any {
 	return func(asked fakecell.Ask) any {
 		if asked.Credential.Value == wrong {
@@ -162,8 +161,7 @@ func TestRequestsWithoutAGoodCredentialTakeNoPlaceOfTheWorkspaceThatTheyName(t *
 	}
 }
 
-// While a machine is woken, the cell first confirms the credential: visitors who wait for one workspace then count
-// for it.
+// The cell first confirms a sleeping machine's credential, so visitors count for the workspace.
 func TestThoseWhoWaitForAWorkspaceCountForIt(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	w.cell = fakecell.Start(t, func(asked fakecell.Ask) any {

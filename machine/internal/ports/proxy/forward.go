@@ -14,7 +14,7 @@ import (
 
 const (
 	interimMax = 32
-	// settleTime is the wait for the rest of a short answer, so that a truncated one can still be refused.
+	// A truncated short answer can then still be refused.
 	settleTime = 5 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ func (e *exchange) forward(ctx context.Context) *door.Refusal {
 			return e.answer(response)
 		}
 		e.upstream.Close()
-		// The pooled connection had ended, so no app saw the request: retry.
+		// The pooled connection had ended, so no app saw the request.
 		if e.upstream.reused && !e.upstream.read && ctx.Err() == nil {
 			continue
 		}
@@ -39,7 +39,7 @@ func (e *exchange) forward(ctx context.Context) *door.Refusal {
 	}
 }
 
-// connect takes a pooled connection for a request that may be repeated, else it dials.
+// A pooled connection needs a request that may be repeated.
 func (e *exchange) connect(ctx context.Context, mayReuse bool) *door.Refusal {
 	var u *upstream
 	if mayReuse && e.request.Framing.Kind == httpwire.NoBody && e.request.Upgrade == "" && isSafe(e.request.Method) {
@@ -62,7 +62,6 @@ func isSafe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// head reads the answer's head, and passes on interim answers before it.
 func (e *exchange) head() (*httpwire.Response, error) {
 	for range interimMax {
 		response, err := httpwire.ReadResponse(e.upstream.reader, e.request.Method)
@@ -90,7 +89,6 @@ func (e *exchange) head() (*httpwire.Response, error) {
 	return nil, httpwire.ErrBadAnswer
 }
 
-// forVisitor also counts the head as sent traffic.
 func (e *exchange) forVisitor(response *httpwire.Response) httpwire.Fields {
 	fields := door.ForVisitor(response.Fields)
 	e.use.Sent(len("HTTP/1.1 200 \r\n\r\n") + len(response.Phrase) + fields.Bytes())
@@ -155,14 +153,12 @@ func (e *exchange) answer(response *httpwire.Response) *door.Refusal {
 	return nil
 }
 
-// noAnswer refuses an invalid answer of which nothing was sent.
 func (e *exchange) noAnswer() *door.Refusal {
 	e.upstream.Close()
 	e.settle()
 	return e.cutOr(door.Refuse("app_bad_answer"))
 }
 
-// leave returns the connection to the pool, if another request may follow on it.
 func (e *exchange) leave(keep bool) {
 	u := e.upstream
 	whole := e.awaitBody()
@@ -173,7 +169,7 @@ func (e *exchange) leave(keep bool) {
 	u.Close()
 }
 
-// settling waits briefly for the rest of a short body before any byte of the answer is sent.
+// settling waits briefly for a short body, before any byte of the answer is sent.
 type settling struct {
 	*httpwire.Body
 	u     *upstream

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// h2Side serves HTTP/2 visitors with the standard library: lengths and ends are unambiguous in HTTP/2.
+// In HTTP/2, lengths and ends are unambiguous, so the standard library serves it.
 type h2Side struct {
 	server *Server
 	http   *http.Server
@@ -33,7 +33,6 @@ const (
 
 type connectionKey struct{}
 
-// owned reports when the library closes a connection.
 type owned struct {
 	net.Conn
 	of   *connection
@@ -74,7 +73,6 @@ func (h *h2Side) serve(conn *tls.Conn) {
 	}
 }
 
-// Accept, Close and Addr make it the library's listener.
 func (h *h2Side) Accept() (net.Conn, error) {
 	select {
 	case conn := <-h.queue:

@@ -33,7 +33,6 @@ func newH2Visitor(w http.ResponseWriter, r *http.Request) *h2Visitor {
 	return v
 }
 
-// h2Out writes the buffer's content, and the head before its first byte.
 type h2Out h2Visitor
 
 func (o *h2Out) Write(p []byte) (int, error) {
@@ -99,7 +98,7 @@ func (v *h2Visitor) finish(trailers httpwire.Fields) error {
 	return nil
 }
 
-// kill resets the stream: writers return, and the handler ends with a panic that the library expects.
+// Writers return, and the handler ends with a panic that the library expects.
 func (v *h2Visitor) kill() {
 	v.killed.Store(true)
 	_ = v.control.SetWriteDeadline(time.Unix(1, 0))
@@ -115,7 +114,7 @@ func (v *h2Visitor) hurry()                            { _ = v.control.SetReadDe
 func (v *h2Visitor) calm()                             {}
 func (v *h2Visitor) splice() (*patient, *bufio.Reader) { return nil, nil }
 
-// h2Body is a request's body. Its buffered bytes are unknown without a read.
+// Buffered bytes are unknown without a read.
 type h2Body struct {
 	io.Reader
 	request *http.Request

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// Each request is ambiguous: some server reads it as two, or as another one.
 func TestARequestThatCanBeMistakenIsRefusedAndReachesNoApp(t *testing.T) {
 	app := answering(t, ok)
 	w := newWorld(t, app.Addr())

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// lobby tracks every connection and which are idle. When full, it closes an idle connection for a new one: idle
-// connections need no credential, so they must not keep visitors out.
+// Idle connections need no credential, so a full lobby closes one for a newcomer.
 type lobby struct {
 	mu      sync.Mutex
 	all     map[*connection]struct{}
@@ -20,14 +19,13 @@ type client struct {
 	resting list.List
 }
 
-// seat is a connection's state in the lobby, under its lock.
+// The lobby's lock guards it.
 type seat struct {
 	group       netip.Addr
 	requests    int
 	of, ofGroup *list.Element // nil: it is not idle
 }
 
-// enter returns false if the limits are reached and nothing can be closed.
 func (l *lobby) enter(c *connection, each, all int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +50,8 @@ func (l *lobby) enter(c *connection, each, all int) bool {
 	return true
 }
 
-// makeRoom closes the longest idle connection: of the client with the most connections, or of all if no client has
-// more than the newcomer.
+// The client with the most loses its longest idle; if no client has more than the newcomer, the longest idle of all
+// goes.
 func (l *lobby) makeRoom(have int) bool {
 	var most *client
 	for _, each := range l.clients {
@@ -74,7 +72,6 @@ func (l *lobby) makeRoom(have int) bool {
 	return true
 }
 
-// spare closes one idle connection, because the process has no file descriptors left.
 func (l *lobby) spare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

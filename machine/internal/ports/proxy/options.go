@@ -1,5 +1,4 @@
-// Package proxy serves the ports of workspaces: it reads requests, gets permission for each, and relays them to apps
-// and the answers back, without any data of the platform.
+// Package proxy serves the ports of workspaces without any data of the platform.
 package proxy
 
 import (
@@ -47,7 +46,7 @@ var DefaultTimes = Times{
 	Linger:    time.Second,
 }
 
-// Bounds are concurrency limits. Lobby and fair share the totals fairly between clients and workspaces.
+// Bounds limit concurrency. Lobby and fair share the totals.
 type Bounds struct {
 	Connections          int // of all visitors
 	ConnectionsOfAClient int // of one address, or of one IPv6 network
@@ -57,14 +56,14 @@ type Bounds struct {
 	RequestsOfAClient    int
 }
 
-// DefaultBounds are the service's limits. A test computes the memory and files that they allow.
+// DefaultBounds: a test computes their memory and files.
 var DefaultBounds = Bounds{
 	Connections: 8_192, ConnectionsOfAClient: 512,
 	Requests: 4_096, RequestsOfAWorkspace: 1_024,
 	RequestsUnproven: 1_024, RequestsOfAClient: 1_024,
 }
 
-// Costs of the limits in the worst case: HTTP/2 over TLS, with apps that read nothing.
+// The worst case is HTTP/2 over TLS, with apps that read nothing.
 const (
 	connectionBytes = 40 << 10 // of a visitor: TLS, buffers, two stacks
 	exchangeBytes   = 48 << 10 // heads, buffers and stacks of both sides
@@ -81,7 +80,7 @@ func (b Bounds) Files() int {
 	return b.Connections + b.Requests + b.RequestsUnproven + pooledInAll + spareFiles
 }
 
-// Within reduces the limits to the number of files that this process may open.
+// Within fits the files that this process may open.
 func (b Bounds) Within(files uint64) Bounds {
 	for uint64(b.Files()) > files && b.RequestsUnproven > 64 {
 		b.Connections, b.Requests, b.RequestsUnproven = b.Connections/2, b.Requests/2, b.RequestsUnproven/2
@@ -89,5 +88,5 @@ func (b Bounds) Within(files uint64) Bounds {
 	return b
 }
 
-// MemoryMax is the soft limit of the garbage collector.
+// MemoryMax is the garbage collector's soft limit.
 const MemoryMax = 1_280 << 20

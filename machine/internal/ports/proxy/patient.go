@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// patience extends a connection's deadline while data flows, but not for each piece, which would cost more than the
-// piece.
+// A new deadline for each piece would cost more than the piece.
 type patience struct {
 	set  func(time.Time) error
 	wait time.Duration // 0 is forever
@@ -25,7 +24,6 @@ func (p *patience) renew() {
 	}
 }
 
-// patient is a connection on which no read or write blocks forever.
 type patient struct {
 	net.Conn
 	reading, writing patience
@@ -61,7 +59,7 @@ func (p *patient) readWithin(wait time.Duration) {
 	p.reading.wait, p.reading.at = wait, time.Time{}
 }
 
-// hurry ends a concurrent read and those to come, until calm is called.
+// Concurrent and later reads end, until calm.
 func (p *patient) hurry() {
 	p.hurried.Store(true)
 	_ = p.SetReadDeadline(time.Unix(1, 0))

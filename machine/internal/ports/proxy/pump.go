@@ -25,7 +25,7 @@ type sink interface {
 	flush() error
 }
 
-// pump relays a body as it arrives: it flushes before it waits for more. A silent stream holds no buffer.
+// A silent stream has sent everything and holds no buffer.
 func pump(from source, to sink) (readErr, writeErr error) {
 	hot := false
 	for {

@@ -83,7 +83,6 @@ func (e *exchange) sendBody(u *upstream, s *sending) {
 	e.watch()
 }
 
-// settle stops sending a body that is no longer needed.
 func (e *exchange) settle() {
 	if e.sending == nil {
 		return
@@ -94,7 +93,7 @@ func (e *exchange) settle() {
 	e.visitor.calm()
 }
 
-// awaitBody reports whether the whole body reached the app. An app may answer before it has read everything.
+// An app may answer before it has read everything.
 func (e *exchange) awaitBody() bool {
 	if e.sending == nil {
 		return true

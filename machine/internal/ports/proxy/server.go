@@ -40,7 +40,7 @@ func NewServer(options Options) *Server {
 	return s
 }
 
-// Serve accepts until the context ends, then waits up to drain for open requests, and cuts the rest.
+// Serve accepts until the context ends, waits up to drain, and cuts the rest.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Duration) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
@@ -78,7 +78,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// welcome starts a connection, or closes it at once above the limit: writing a refusal would need yet another one.
+// A refusal would need yet another connection, so this one closes at once.
 func (s *Server) welcome(conn net.Conn) {
 	address := addressOf(conn)
 	trusted := s.trusts(address)
@@ -100,7 +100,6 @@ func (s *Server) welcome(conn net.Conn) {
 	}()
 }
 
-// drain lets requests finish. It closes idle connections at once, and cuts the rest after the limit.
 func (s *Server) drain(within time.Duration) {
 	s.draining.Store(true)
 	s.lobby.each((*connection).rest)

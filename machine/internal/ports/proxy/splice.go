@@ -8,7 +8,6 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// splice relays raw bytes in both directions until both sides have ended or the exchange is cut.
 func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
 	u := e.upstream
 	defer u.Close()
@@ -36,7 +35,7 @@ func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
 	return nil
 }
 
-// oneWay relays one direction and passes its end on. The other direction may then continue for a while.
+// The other direction may go on for a while.
 func (e *exchange) oneWay(from source, to sink, receiver, sender *patient) {
 	_, writeErr := pump(from, to)
 	if writeErr != nil || to.flush() != nil {
@@ -61,7 +60,6 @@ func (r raw) Await() error {
 	return err
 }
 
-// finishWatching stops the watch, so that another reader may use the visitor's connection.
 func (e *exchange) finishWatching() {
 	e.mu.Lock()
 	unwatch := e.unwatch

@@ -36,7 +36,7 @@ func (t *tally) take() (refused map[string]int64, turnedAway int64) {
 	return refused, turnedAway
 }
 
-// tell reports the counts to the cell, or keeps them for the next time.
+// Without a cell, the counts stay.
 func (s *Server) tell() {
 	refused, turnedAway := s.tally.take()
 	if !s.options.Link.Tell(question.Tally{Connections: s.lobby.many(), TurnedAway: turnedAway, Refused: refused}) {

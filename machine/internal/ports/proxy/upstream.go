@@ -35,8 +35,7 @@ type upstream struct {
 	idleAt time.Time
 }
 
-// Pool keeps idle connections to apps. They belong to one machine in one epoch, so a later machine with the same
-// address does not get them.
+// Pool keys are of one machine in one epoch, so no later machine with the address gets its connections.
 type Pool struct {
 	mu    sync.Mutex
 	idle  map[question.Target][]*upstream
@@ -45,7 +44,6 @@ type Pool struct {
 
 func NewPool() *Pool { return &Pool{idle: map[question.Target][]*upstream{}} }
 
-// take returns a connection that looks alive from here, or nil.
 func (p *Pool) take(target question.Target) *upstream {
 	for {
 		found := p.pop(target)
@@ -117,7 +115,7 @@ func (p *Pool) dropIf(drop func(*upstream) bool) {
 	}
 }
 
-// isSilent reports that neither an end nor unexpected bytes have arrived.
+// No end and no unexpected bytes have arrived.
 func (u *upstream) isSilent() bool {
 	raw, err := u.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -133,8 +131,8 @@ func (u *upstream) isSilent() bool {
 	return err == nil && silent
 }
 
-// acknowledge sends pending TCP acknowledgements at once. Servers that write head and body separately, such as
-// Python's, send the body only after the head is acknowledged. The kernel would delay that by 40 ms.
+// Some servers, such as Python's, send the body only after the head is acknowledged, which the kernel would delay by 40
+// ms.
 func (u *upstream) acknowledge() {
 	raw, err := u.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -143,8 +141,6 @@ func (u *upstream) acknowledge() {
 	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
 }
 
-// dial retries until the port accepts, the app turns out to listen on unreachable addresses only, or the context
-// ends.
 func dial(ctx context.Context, use *question.Use, write time.Duration) (*upstream, *door.Refusal) {
 	dialer := net.Dialer{Timeout: dialMax}
 	target := use.Target

@@ -15,23 +15,19 @@ type visitor interface {
 	sink
 	body() source
 	interim(status int, phrase string, fields httpwire.Fields) error
-	// begin buffers the answer's head. close: no request follows on this connection.
+	// close: no request follows on this connection.
 	begin(head answerHead)
-	// finish ends the body and flushes everything.
 	finish(trailers httpwire.Fields) error
-	// started reports that some bytes of the answer were sent.
 	started() bool
-	// forget drops what was begun and not yet sent.
 	forget()
-	// kill resets the connection or stream, so that a truncated body does not look complete.
+	// A truncated body must not look complete.
 	kill()
-	// watch calls gone when the visitor disconnects, until stop has returned.
+	// gone may be called until stop has returned.
 	watch(gone func()) (stop func())
 	patience(each time.Duration)
-	// hurry ends reads of the request's body, until calm is called.
 	hurry()
 	calm()
-	// splice hands over the raw connection after an upgrade; nil if that is impossible.
+	// nil: a splice is impossible.
 	splice() (*patient, *bufio.Reader)
 }
 
@@ -45,7 +41,7 @@ type answerHead struct {
 	close   bool
 }
 
-// watchAfter is the age of a request at which the visitor's presence is checked.
+// From this age on, the visitor's presence is checked.
 const watchAfter = time.Second
 
 type plain struct {
@@ -133,7 +129,7 @@ func (v *plain) patience(each time.Duration) { v.conn.readWithin(each) }
 func (v *plain) hurry()                      { v.conn.hurry() }
 func (v *plain) calm()                       { v.conn.calm() }
 
-// watch detects the end of a connection while no bytes are expected. Bytes of the next request stay unread.
+// Bytes of the next request stay unread.
 func (v *plain) watch(gone func()) (stop func()) {
 	done := make(chan struct{})
 	v.conn.readWithin(0)

@@ -8,13 +8,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// goingAway is a close frame with status 1001.
+// A close frame with status 1001.
 var goingAway = []byte{0x88, 0x02, 0x03, 0xe9}
 
 const frameHeadMax = 14
 
-// frames tracks frame boundaries of a WebSocket towards the visitor, so that a close frame can be inserted between
-// two.
+// A close frame fits only between two frames.
 type frames struct {
 	sink
 	left    uint64 // of the payload
@@ -51,7 +50,7 @@ func (f *frames) follow(p []byte) {
 	}
 }
 
-// headLength implements RFC 6455, 5.2.
+// RFC 6455, 5.2.
 func headLength(head []byte) int {
 	length := 2
 	if len(head) < length {
@@ -80,7 +79,6 @@ func payloadLength(head [frameHeadMax]byte) uint64 {
 	}
 }
 
-// flush sends the close frame when the service ends and a frame may begin.
 func (f *frames) flush() error {
 	if f.leaving.Load() && !f.said && f.left == 0 && f.have == 0 {
 		f.said = true
@@ -91,8 +89,7 @@ func (f *frames) flush() error {
 	return f.sink.flush()
 }
 
-// farewell ends the exchange because the service ends. For a WebSocket it closes the app's side first and then sends
-// the visitor a close frame.
+// A WebSocket's app side closes first, so that the visitor gets a close frame.
 func (e *exchange) farewell() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,7 +104,6 @@ func (e *exchange) farewell() {
 	}
 }
 
-// toVisitor returns the sink for the app's side of an upgraded connection.
 func (e *exchange) toVisitor(protocol string) sink {
 	if !isWebSocket(protocol) {
 		return e.visitor

@@ -14,13 +14,11 @@ import (
 const (
 	lookPause   = 250 * time.Millisecond
 	suspectPoll = 100 * time.Millisecond // retry interval while the app listens elsewhere
-	// settledAfter is how long an app must listen elsewhere before the visitor is refused: a starting app may listen
-	// on loopback first.
+	// A starting app may listen on loopback first.
 	settledAfter = 500 * time.Millisecond
 	addressesMax = 3 // in a message
 )
 
-// whereabouts checks on which addresses an app listens while its port refuses connections.
 type whereabouts struct {
 	use     *question.Use
 	pending chan finding // of the pending look; nil: there is none
@@ -35,8 +33,7 @@ type finding struct {
 
 func newWhereabouts(use *question.Use) *whereabouts { return &whereabouts{use: use} }
 
-// refused runs after each refused connection. It returns why no retry can succeed, or nil. It does not block: an
-// answer counts at the next refused connection, which proves that the port was unreachable after the look.
+// An answer counts at the next refused connection, which proves that the port was unreachable after the look.
 func (w *whereabouts) refused(ctx context.Context) *door.Refusal {
 	if w.pending != nil {
 		select {
@@ -79,8 +76,7 @@ func (w *whereabouts) judge(found finding) *door.Refusal {
 	return listensElsewhere(found.addresses, w.use.Target.Port)
 }
 
-// isElsewhere reports whether the app listens only where connections from outside do not arrive. An IPv6 wildcard
-// counts as elsewhere: IPv4 connections were refused, so it accepts only IPv6.
+// IPv4 connections were refused, so an IPv6 wildcard accepts only IPv6.
 func isElsewhere(addresses []netip.Addr, machine string) bool {
 	for _, address := range addresses {
 		if address == netip.IPv4Unspecified() || address.String() == machine {

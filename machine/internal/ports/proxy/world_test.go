@@ -99,7 +99,6 @@ func (w *world) serve(address string, changes ...change) {
 	})
 }
 
-// decide grants one credential of each kind, for port 3000 of hostID.
 func (w *world) decide(ask fakecell.Ask) any {
 	if ask.Credential.Value == link && ask.HostID == hostID {
 		return fakecell.Redirect{Path: "/welcome?x=1", Cookie: cookie, MaxAgeSeconds: 600}
@@ -205,7 +204,6 @@ func expectRefusal(t testing.TB, answer string, code int, reason string) {
 	}
 }
 
-// rawApp handles each connection itself, and records every received byte.
 type rawApp struct {
 	net.Listener
 	mu   sync.Mutex
@@ -257,7 +255,6 @@ func (a *rawApp) connections() int {
 	return a.many
 }
 
-// answering is an app that reads heads without bodies and answers each with the same bytes.
 func answering(t testing.TB, answer string) *rawApp {
 	return newRawApp(t, func(conn net.Conn, reader *bufio.Reader) {
 		for readHeadOf(reader) == nil {

@@ -35,7 +35,6 @@ func writeFraming(to *bufio.Writer, framing httpwire.Framing) {
 	}
 }
 
-// framed writes a body, chunked if its length is unknown.
 type framed struct {
 	*bufio.Writer
 	chunked bool

@@ -7,13 +7,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// Visitor is a request that needs a lease. Unproven and Proven may refuse it because of a limit.
+// Visitor needs a lease.
 type Visitor interface {
-	// Unproven is called before the request waits for the cell to check its credential.
+	// Unproven precedes the cell's check. A limit may refuse it.
 	Unproven() *door.Refusal
-	// Proven is called when the credential is accepted: the request then counts for its workspace.
+	// Proven follows acceptance: the request counts for its workspace. A limit may refuse it.
 	Proven() *door.Refusal
-	// Cut is called at most once, if the lease ends before End has returned.
+	// Cut comes at most once, if the lease ends before End has returned.
 	Cut(*door.Refusal)
 }
 
@@ -56,7 +56,7 @@ func (l *Link) Acquire(ctx context.Context, question Question, visitor Visitor) 
 	}
 }
 
-// Likely orders a request's credentials: those that the cell has accepted before come first.
+// Likely puts accepted credentials first.
 func (l *Link) Likely(place door.Place, shown []door.Credential) []door.Credential {
 	if len(shown) < 2 {
 		return shown
@@ -96,7 +96,6 @@ func (p waitingPlace) take(visitor Visitor) *door.Refusal {
 	return visitor.Unproven()
 }
 
-// placed moves a request to its workspace's limit, if that has not happened while it waited.
 func placed(use *Use, at waitingPlace, visitor Visitor) (*Use, *door.Refusal) {
 	if at < ofItsWorkspace {
 		if refusal := visitor.Proven(); refusal != nil {
@@ -134,8 +133,7 @@ func (l *Link) newLease(key leaseKey, question Question, now time.Time) (*Lease,
 	return lease, nil
 }
 
-// makeRoom releases unused leases of the workspace that has the most. It releases several at once, because the search
-// is slow.
+// The search is slow, so several go at once, of the workspace with the most.
 func (l *Link) makeRoom(now time.Time) {
 	of, most := map[string]int{}, ""
 	for _, lease := range l.leases {

@@ -22,7 +22,6 @@ const (
 	provenOfAHost = 1_024
 )
 
-// negatives caches refused credentials briefly: a repeated request then costs the cell nothing.
 type negatives struct {
 	entries map[[32]byte]negative
 }
@@ -32,7 +31,7 @@ type negative struct {
 	until   time.Time
 }
 
-// digest keeps the cache small and free of credentials.
+// The cache is small and free of credentials.
 func (k leaseKey) digest() [32]byte {
 	return sha256.Sum256([]byte(k.place.HostID + " " + strconv.Itoa(k.place.Port) + " " + string(k.credential.Kind) + " " + k.credential.Value))
 }
@@ -47,8 +46,7 @@ func (n *negatives) find(key leaseKey, now time.Time) *door.Refusal {
 	return nil
 }
 
-// add caches only refusals with 401 and 404: an invalid credential stays invalid. Other refusals may end at any
-// moment, for example when a machine starts.
+// An invalid credential stays invalid. Other refusals may end at any moment.
 func (n *negatives) add(key leaseKey, refusal *door.Refusal, now time.Time) {
 	if refusal.Status != 401 && refusal.Status != 404 || len(n.entries) >= refusedMax {
 		return
@@ -67,8 +65,7 @@ func (n *negatives) forget(now time.Time) {
 	}
 }
 
-// budgets limit questions to the cell. Unknown credentials count only for the client, so they take nothing from the
-// workspace they name. Accepted credentials count for their workspace.
+// Unknown credentials count only for the client, so they take nothing from the workspace they name.
 type budgets struct {
 	clients *recent[netip.Addr, *rate.Limiter]
 	hosts   *recent[string, *rate.Limiter]
@@ -91,8 +88,7 @@ func takeFrom[K comparable](all *recent[K, *rate.Limiter], of K, perSecond int, 
 	return limiter.AllowN(now, 1)
 }
 
-// proven remembers accepted credentials by digest. At the limit, the workspace with the most loses its least recently
-// used ones.
+// At the limit, the workspace with the most loses its oldest.
 type proven struct {
 	hosts map[string]*recent[[32]byte, struct{}]
 	many  int

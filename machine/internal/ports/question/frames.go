@@ -1,5 +1,5 @@
-// Package question is portd's side of the protocol with the cell: it asks whether a request may proceed and where to,
-// keeps leases while they are used, and cuts what the cell revokes.
+// Package question is portd's side of the protocol with the cell. It keeps leases while they are used, and cuts what
+// the cell revokes.
 package question
 
 import (
@@ -16,7 +16,7 @@ const (
 	frameMax        = 64 << 10
 )
 
-// sent is one frame to the cell: exactly one field is set.
+// Exactly one field is set.
 type sent struct {
 	Hello   *helloFrame   `json:"hello,omitempty"`
 	Ask     *askFrame     `json:"ask,omitempty"`
@@ -94,7 +94,7 @@ type grantFrame struct {
 	ExpiresInMs *int64 `json:"expires_in_ms"`
 }
 
-// knownFrame reports an accepted credential whose workspace is not running yet.
+// The workspace is not running yet.
 type knownFrame struct {
 	ID uint64 `json:"id"`
 }
@@ -117,24 +117,23 @@ type refuseFrame struct {
 	door.Refusal
 }
 
-// cutFrame may also answer busy, with any refusal.
+// cutFrame may also answer busy.
 type cutFrame struct {
 	Lease uint64 `json:"lease"`
 	door.Refusal
 }
 
-// settleFrame asks portd to report when all streams that the cell has cut have ended.
+// portd answers when all cut streams have ended.
 type settleFrame struct {
 	ID uint64 `json:"id"`
 }
 
-// lookFrame asks the cell on which addresses of a lease's machine its port is open.
 type lookFrame struct {
 	ID    uint64 `json:"id"`
 	Lease uint64 `json:"lease"`
 }
 
-// listenersFrame has null addresses if the machine cannot say.
+// null addresses: the machine cannot say.
 type listenersFrame struct {
 	ID        uint64   `json:"id"`
 	Addresses []string `json:"addresses"`

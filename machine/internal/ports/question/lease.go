@@ -45,7 +45,7 @@ const (
 	ended
 )
 
-// Lease is the cell's permission for requests with one credential to one port.
+// Lease permits requests with one credential to one port.
 type Lease struct {
 	link     *Link
 	question Question
@@ -76,7 +76,7 @@ type Use struct {
 	ended  *door.Refusal // under the link's lock
 }
 
-// Moved is the reason of a cut after which asking again may succeed.
+// Moved: asking again may succeed.
 const Moved = "machine_moved"
 
 func expired() *door.Refusal {
@@ -94,7 +94,7 @@ func askOf(id uint64, q Question) *askFrame {
 	return &askFrame{id, q.Place.HostID, q.Place.Port, q.Credential, q.WebSocket, q.Method, q.Client.String()}
 }
 
-// use returns nil if the lease is not granted yet, or if the machine may sleep and the cell must be asked.
+// An idle machine may sleep, so the cell is asked.
 func (lease *Lease) use(cut func(*door.Refusal)) *Use {
 	if lease.state != granted {
 		return nil
@@ -112,7 +112,7 @@ func (lease *Lease) use(cut func(*door.Refusal)) *Use {
 	return use
 }
 
-// waitFor is called with the lock, and returns without it.
+// The caller holds the lock, which is released here.
 func (l *Link) waitFor(ctx context.Context, lease *Lease) (refusal *door.Refusal, again bool) {
 	changed := lease.changed
 	lease.waiting++
@@ -187,7 +187,7 @@ func (u *Use) End() {
 	u.lease.usedAt = time.Now()
 }
 
-// Ended returns why the request was cut, or nil.
+// Ended returns why the request was cut.
 func (u *Use) Ended() *door.Refusal {
 	l := u.lease.link
 	l.mu.Lock()
@@ -210,7 +210,7 @@ func (l *Link) count(lease *Lease, now time.Time) {
 	}
 }
 
-// lookAfter reports pauses, counts and expiries that no request triggers.
+// No request triggers these reports.
 func (l *Link) lookAfter(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

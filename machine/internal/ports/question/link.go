@@ -24,33 +24,32 @@ const (
 type Options struct {
 	Socket   string
 	PortHost string
-	// Gone is called when a workspace's machine was replaced or ended: its connections must not be used again.
+	// The machine was replaced or ended: its connections must not be used again.
 	Gone func(workspaceID string)
-	// Unconfirmed limits how long streams continue without a connection to the cell.
+	// Streams continue without the cell for this long.
 	Unconfirmed time.Duration
 	Log         *slog.Logger
 }
 
 const UnconfirmedMax = 30 * time.Second
 
-// Link is the single connection to the cell, reopened when it ends.
+// Link is the only connection to the cell.
 type Link struct {
 	options Options
 
-	mu        sync.Mutex
-	session   *session
-	connected chan struct{} // closed while there is a session
-	lastID    uint64
-	asked     map[uint64]*Lease      // by id of the question
-	links     map[uint64]*linkAnswer // questions about signed links
-	leases    map[leaseKey]*Lease
-	granted   map[uint64]*Lease // by id of the lease
-	refused   negatives
-	cutting   map[chan struct{}]struct{} // streams that are being cut
-	budgets   budgets
-	looks     map[Target]*look // the latest of each target
-	looking   map[uint64]*look // unanswered looks, by id of the question
-	// toldConnections is the value last reported in this session.
+	mu              sync.Mutex
+	session         *session
+	connected       chan struct{} // closed while there is a session
+	lastID          uint64
+	asked           map[uint64]*Lease      // by id of the question
+	links           map[uint64]*linkAnswer // questions about signed links
+	leases          map[leaseKey]*Lease
+	granted         map[uint64]*Lease // by id of the lease
+	refused         negatives
+	cutting         map[chan struct{}]struct{} // streams that are being cut
+	budgets         budgets
+	looks           map[Target]*look // the latest of each target
+	looking         map[uint64]*look // unanswered looks, by id of the question
 	toldConnections int
 }
 
@@ -160,7 +159,7 @@ func (s *session) close() {
 	})
 }
 
-// send never blocks. If the queue is full, the cell is stuck and the connection is replaced.
+// A full queue means a stuck cell, so the connection is replaced.
 func (l *Link) send(frame sent) {
 	if l.session == nil {
 		return
@@ -172,7 +171,7 @@ func (l *Link) send(frame sent) {
 	}
 }
 
-// begin asks again for leases that streams still use.
+// Streams still use some leases, which are asked for again.
 func (l *Link) begin(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +183,6 @@ func (l *Link) begin(s *session) {
 	close(l.connected)
 }
 
-// end marks all leases unconfirmed. Pending questions about links fail.
 func (l *Link) end(s *session) {
 	s.close()
 	l.mu.Lock()
@@ -218,7 +216,7 @@ func (l *Link) Connected() bool {
 	return l.session != nil
 }
 
-// awaitSession waits briefly for a session: the cell may just be starting.
+// The cell may be starting.
 func (l *Link) awaitSession(ctx context.Context) bool {
 	l.mu.Lock()
 	connected := l.connected
@@ -247,7 +245,7 @@ func (l *Link) tick(ctx context.Context) {
 	}
 }
 
-// Flush reports the last counts, and returns when they are written or the connection failed.
+// Flush waits until the last counts are written.
 func (l *Link) Flush() {
 	l.mu.Lock()
 	s, now := l.session, time.Now()

@@ -11,17 +11,14 @@ const (
 	lookKept = 100 * time.Millisecond // one look serves all requests to the same port within this time
 )
 
-// look asks the cell on which addresses a machine's port is open.
 type look struct {
-	target Target
-	began  time.Time
-	done   chan struct{} // closed with the answer
-	// addresses is nil if the machine cannot say.
+	target    Target
+	began     time.Time
+	done      chan struct{} // closed with the answer
 	addresses []netip.Addr
 }
 
-// Listeners returns the addresses on which the request's app listens. nil: the machine cannot say; empty: no
-// listener.
+// Listeners is nil if the machine cannot say, and empty without a listener.
 func (u *Use) Listeners(ctx context.Context) []netip.Addr {
 	l := u.lease.link
 	found := l.lookAt(u)
@@ -66,7 +63,7 @@ func (l *Link) receiveListeners(listeners *listenersFrame) {
 	close(found.done)
 }
 
-// parseAddresses returns nil for an invalid address: the texts come from a guest.
+// A guest sends these texts.
 func parseAddresses(texts []string) []netip.Addr {
 	if texts == nil {
 		return nil

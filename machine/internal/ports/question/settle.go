@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// cutUses ends streams in parallel: a slow one delays no other.
+// A slow stream delays no other.
 func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	if len(users) == 0 {
 		return
@@ -27,8 +27,7 @@ func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	}()
 }
 
-// settle reports when no cut stream relays data any more. It also waits for streams that the cell has not confirmed
-// since the reconnect: their leases may have been revoked.
+// Streams that the cell has not confirmed since the reconnect also count: their leases may have been revoked.
 func (l *Link) settle(frame *settleFrame) {
 	asked, cuts := l.session, l.cuts()
 	var unconfirmed []*Lease
@@ -67,7 +66,6 @@ func awaitAll(those []chan struct{}) {
 	}
 }
 
-// awaitConfirmed returns when the lease is granted again or has ended.
 func (l *Link) awaitConfirmed(lease *Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

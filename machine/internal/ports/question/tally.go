@@ -1,13 +1,13 @@
 package question
 
-// Tally holds portd's counts since the last report, and the current number of connections.
+// Tally counts since the last report, except for connections.
 type Tally struct {
 	Connections int              `json:"connections"`
 	TurnedAway  int64            `json:"turned_away"` // connections closed without an answer
 	Refused     map[string]int64 `json:"refused"`     // answers in place of the app, by reason
 }
 
-// Tell reports to the cell, which shows it to operators. If it returns false, the caller keeps the counts.
+// Tell returns false if the caller keeps the counts.
 func (l *Link) Tell(tally Tally) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
