@@ -4,7 +4,7 @@ import { TOOLS, type Tool } from './tools.ts'
 export const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 export type Role = (typeof ROLES)[number]
 
-/** Returns the tools that a person of this role may use (docs/decisions/0110). */
+/** Returns the tools that a person of this role may use (docs/decisions/http-api.md). */
 export function toolsOf(role: Role): readonly Tool[] {
   return role === 'billing' ? [] : TOOLS
 }

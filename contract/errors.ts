@@ -282,7 +282,7 @@ export const OPERATION_ERRORS = {
 
 /**
  * Why saved memory cannot be restored: `details.reason` of checkpoint_incompatible and checkpoint_corrupt, and `details.memory_refused`
- * of a failed wake. Berth's own: docs/decisions/0066.
+ * of a failed wake. Berth's own: docs/decisions/checkpoints.md.
  */
 export const MEMORY_REFUSALS = ['service_version', 'engine_refused', 'processor', 'agent_protocol', 'engine_not_kept', 'damaged'] as const
 export type MemoryRefusal = (typeof MEMORY_REFUSALS)[number]
@@ -297,7 +297,7 @@ export const STARTUP_REASONS = [
 ] as const
 export type StartupReason = (typeof STARTUP_REASONS)[number]
 
-/** Why no machine of a warm version could be pre-started: a failed startup step, or a reason without one (docs/decisions/0223). */
+/** Why no machine of a warm version could be pre-started: a failed startup step, or a reason without one (docs/decisions/templates.md). */
 export const WARM_REASONS = [
   ...STARTUP_REASONS,
   'timed_out', // the startup as a whole

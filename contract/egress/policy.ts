@@ -3,7 +3,7 @@ import { LIMITS } from '../limits.ts'
 export const EGRESS_MODES = ['allow_all', 'allowlist', 'deny_all'] as const
 export type EgressMode = (typeof EGRESS_MODES)[number]
 
-/** Allows TCP connections to the addresses of a name. Normalised: docs/decisions/0134. */
+/** Allows TCP connections to the addresses of a name. Normalised: docs/decisions/egress.md. */
 export interface EgressRule {
   /** Lower-case ASCII; a leading `*.` stands for exactly one label. */
   host: string

@@ -62,7 +62,7 @@ const leftovers = () => [
   ...globSync(path.join(service.run_dir, '**/reads/read-*')),
 ]
 
-/** Reduces an answer to the parts that do not depend on a running sandbox: see docs/decisions/0013. */
+/** Reduces an answer to the parts that do not depend on a running sandbox: see docs/decisions/disks.md. */
 function settled({ status, headers, bytes, body }: Answer) {
   const shown = ['content-type', 'content-length', 'content-range', 'x-file-size', 'x-file-revision'].map((name) => headers[name])
   const [type, length] = shown

@@ -25,7 +25,7 @@ export async function follow(service: Service, owner: Owner, mode: Mode, followi
 
 /**
  * A zombie is a process that continues after another one has done its work. Time alone creates none: a stopped cell keeps its lock
- * (docs/decisions/0001), an api holds nothing, and hostd is alone on its computer. So each case starts a real successor.
+ * (docs/decisions/cell-and-host.md), an api holds nothing, and hostd is alone on its computer. So each case starts a real successor.
  */
 async function outlast(service: Service, owner: Owner, following: Following): Promise<void> {
   const pid = pidOf(service, owner)

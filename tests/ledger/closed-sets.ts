@@ -52,7 +52,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   },
   cell: {
     bad_request: [],
-    // A command of a file-first workspace is a start: docs/decisions/0211.
+    // A command of a file-first workspace is a start: docs/decisions/billing.md.
     entitlement_required: ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold'],
     allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
     unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
@@ -62,11 +62,11 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
       'stale_endpoint', 'operation_id_reused', 'operation_interrupted', 'output_expired', 'legacy_disk_layout',
       'guest_feature_unavailable', 'host_feature_unavailable', 'not_supported_for_mode', 'already_exists', 'not_empty', 'not_a_file',
       'not_a_directory', 'revision_mismatch', 'tree_revision_mismatch', 'execution_id_reused',
-      'stdin_gap', 'stdin_closed', // for a stdin that stays open: docs/decisions/0250
-      'different_filesystem', // for a move: docs/decisions/0029
+      'stdin_gap', 'stdin_closed', // for a stdin that stays open: docs/decisions/command-sessions.md
+      'different_filesystem', // for a move: docs/decisions/agent.md
       'not_permitted', 'path_busy', // the guest kernel's answers about a path
       'session_ended', // for a signal, and for input typed into a terminal
-      // The specification only names processes, git and the browser: docs/decisions/0010.
+      // The specification only names processes, git and the browser: docs/decisions/agent.md.
       'not_a_repository', 'nothing_to_commit', 'git_authentication_failed', 'git_failed', 'navigation_failed', 'browser_failed',
     ], // prettier-ignore
     stale_epoch: [],

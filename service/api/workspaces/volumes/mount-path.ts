@@ -21,7 +21,7 @@ const NEEDED = [
   '/root',
 ]
 
-/** Rejects invalid mount paths (docs/decisions/0143). The guest's kernel resolves the path without following links. */
+/** Rejects invalid mount paths (docs/decisions/volumes.md). The guest's kernel resolves the path without following links. */
 export function checkMountPath(path: string): void {
   const why = wrongWith(path)
   if (why === null) return

@@ -9,7 +9,7 @@ const SECRET_BYTES = 32
 const SECRET = /^[A-Za-z0-9_-]{43}$/
 const COOKIE_OF_LINK = 'the cookie of a signed link'
 
-/** Creates a credential. Only its digest is stored (docs/decisions/0190). */
+/** Creates a credential. Only its digest is stored (docs/decisions/port-credentials.md). */
 export function newCredential(kind: Exclude<CredentialKind, 'cookie'>): string {
   return `${PREFIXES[kind]}${randomBytes(SECRET_BYTES).toString('base64url')}`
 }
