@@ -43,6 +43,11 @@ export function describe(routes: readonly Route[], base_url: string): JsonObject
     paths: paths,
     components: {
       schemas: Object.fromEntries([...components].sort(([a], [b]) => (a < b ? -1 : 1))),
+      responses: { ...refusalsFor('app', APP_CODES), ...refusalsFor('cell', CELL_CODES) },
+      parameters: SHARED_PARAMETERS,
+      headers: Object.fromEntries(
+        Object.entries(SHARED_HEADERS).map(([name, description]) => [name, { description, schema: { type: 'string' } }]),
+      ),
       securitySchemes: {
         principal: {
           type: 'http',
@@ -112,26 +117,30 @@ function parametersOf(where: 'path' | 'query' | 'header', schema: unknown, schem
   })
 }
 
+const { characters_min: REQUEST_ID_MIN, characters_max: REQUEST_ID_MAX } = LIMITS.request_id
+
+const SHARED_PARAMETERS = {
+  'X-Request-Id': headerParameter('X-Request-Id', 'Comes back with the answer', {
+    type: 'string',
+    pattern: `^[A-Za-z0-9._-]{${REQUEST_ID_MIN},${REQUEST_ID_MAX}}$`,
+  }),
+  'Idempotency-Key': headerParameter('Idempotency-Key', 'The same key with the same request has one effect, for 24 hours', {
+    type: 'string',
+    pattern: `^[\\x21-\\x7e]{1,${LIMITS.idempotency.key_characters_max}}$`,
+  }),
+  Prefer: headerParameter('Prefer', `wait=<seconds>, at most ${LIMITS.wait.seconds_max}: hold the answer`, { type: 'string' }),
+}
+
+function headerParameter(name: string, description: string, schema: JsonObject): JsonObject {
+  return { name, in: 'header', required: false, description, schema }
+}
+
 function headersOf(route: Route, schemaOf: SchemaOf): Json[] {
-  const header = (name: string, description: string, schema: JsonObject): Json => ({
-    name,
-    in: 'header',
-    required: false,
-    description,
-    schema,
-  })
-  const { characters_min: shortest, characters_max: longest } = LIMITS.request_id
+  const shared = (name: keyof typeof SHARED_PARAMETERS): Json => ({ $ref: `#/components/parameters/${name}` })
   return [
-    header('X-Request-Id', 'Comes back with the answer', { type: 'string', pattern: `^[A-Za-z0-9._-]{${shortest},${longest}}$` }),
-    ...(route.idempotent
-      ? [
-          header('Idempotency-Key', 'The same key with the same request has one effect, for 24 hours', {
-            type: 'string',
-            pattern: `^[\\x21-\\x7e]{1,${LIMITS.idempotency.key_characters_max}}$`,
-          }),
-        ]
-      : []),
-    ...(route.waits ? [header('Prefer', `wait=<seconds>, at most ${LIMITS.wait.seconds_max}: hold the answer`, { type: 'string' })] : []),
+    shared('X-Request-Id'),
+    ...(route.idempotent ? [shared('Idempotency-Key')] : []),
+    ...(route.waits ? [shared('Prefer')] : []),
     ...parametersOf('header', route.headers, schemaOf),
   ]
 }
@@ -148,31 +157,53 @@ function answersOf(route: Route, schemaOf: SchemaOf): JsonObject {
   )
 }
 
+const SHARED_HEADERS: Readonly<Record<string, string>> = {
+  'X-Request-Id': 'The id of this request',
+  'Cache-Control': 'no-store',
+  'Idempotent-Replayed': 'true, exactly when this is the answer of an earlier request with the same Idempotency-Key',
+}
+
 function answerOf(answer: Answer, schemaOf: SchemaOf, is_idempotent: boolean): JsonObject {
   const content = Object.entries(contentOf(answer)).map(([type, schema]) => [type, { schema: schema === null ? {} : schemaOf(schema) }])
-  const repeats = is_idempotent
-    ? { 'Idempotent-Replayed': 'true, exactly when this is the answer of an earlier request with the same Idempotency-Key' }
-    : {}
-  const headers = { 'X-Request-Id': 'The id of this request', 'Cache-Control': 'no-store', ...repeats, ...answer.headers }
+  const shared = ['X-Request-Id', 'Cache-Control', ...(is_idempotent ? ['Idempotent-Replayed'] : [])]
+  const own = Object.entries(answer.headers ?? {}).map(([name, description]) => [name, { description, schema: { type: 'string' } }])
   return {
     description: answer.description,
-    headers: Object.fromEntries(Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: 'string' } }])),
+    headers: {
+      ...Object.fromEntries(shared.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
+      ...(Object.fromEntries(own) as JsonObject),
+    },
     ...(content.length === 0 ? {} : { content: Object.fromEntries(content) as JsonObject }),
   }
 }
 
+/** The refusals of a route refer to one response for each status; its `x-errors` has the codes and reasons of the route alone. */
 function refusalsOf(route: Route): JsonObject {
   const rules: Record<string, CodeRule> = route.surface === 'app' ? APP_CODES : CELL_CODES
-  const by_status = new Map<number, string[]>()
-  for (const [code, reasons] of Object.entries(errorsOf(route))) {
+  const statuses = Object.keys(errorsOf(route)).map((code) => {
     const status = rules[code]?.status
     if (status === undefined) throw new Error(`${route.id} declares ${code}, which is no code of its surface`)
-    const named = reasons.filter((reason) => reason !== null).map((reason) => `\`${reason}\``)
-    const told = named.length === 0 ? `\`${code}\`` : `\`${code}\` (${reasons.includes(null) ? 'also alone; ' : ''}${named.join(', ')})`
-    by_status.set(status, [...(by_status.get(status) ?? []), told])
-  }
+    return status
+  })
+  return Object.fromEntries(
+    [...new Set(statuses)].map((status) => [String(status), { $ref: `#/components/responses/${refusalName(route.surface, status)}` }]),
+  )
+}
+
+function refusalName(surface: Surface, status: number): string {
+  return `${surface}_error_${status}`
+}
+
+function refusalsFor(surface: Surface, codes: Readonly<Record<string, CodeRule>>): JsonObject {
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/ErrorEnvelope' } } }
-  return Object.fromEntries([...by_status].map(([status, told]) => [String(status), { description: told.join('; '), content }]))
+  const by_status = new Map<number, string[]>()
+  for (const [code, { status }] of Object.entries(codes)) by_status.set(status, [...(by_status.get(status) ?? []), `\`${code}\``])
+  return Object.fromEntries(
+    [...by_status].map(([status, named]) => [
+      refusalName(surface, status),
+      { description: `${named.join(' or ')}: see x-errors of the operation for the reasons`, content },
+    ]),
+  )
 }
 
 /** Replaces titled schemas by references, recursively. */

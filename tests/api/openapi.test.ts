@@ -59,7 +59,7 @@ test('no text of an App request accepts NUL or a lone surrogate unless a handler
   for (const route of APP_ROUTES) for (const part of [route.params, route.query, route.body]) walk(part, route.id)
   // The handlers of these routes refuse both with reasons of their own; a refusal by a pattern would echo the value.
   const VALUES = ['secrets.create', 'secrets.create_of_organization', 'secret-versions.create'].map((id) => `${id}/properties/value`)
-  assert.deepEqual(bare, VALUES)
+  assert.deepEqual(bare.sort(), VALUES.sort())
 })
 
 test('a route with two paths is described at both, each with its own path parameters', () => {
@@ -76,7 +76,7 @@ test('a route with two paths is described at both, each with its own path parame
 test('the gateway describes each request header that its routes read', () => {
   const said = CELL_ROUTES.filter(({ headers }) => headers !== undefined).map(({ id, method, path }) => {
     const { parameters } = described.paths[path][method.toLowerCase()] as { parameters: { in: string; name: string }[] }
-    return [id, parameters.filter((each) => each.in === 'header' && each.name !== 'X-Request-Id').map(({ name }) => name)]
+    return [id, parameters.filter((each) => each.in === 'header').map(({ name }) => name)]
   })
   assert.deepEqual(Object.fromEntries(said), {
     'files.read': ['Range'],
