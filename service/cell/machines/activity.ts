@@ -46,92 +46,110 @@ export interface ActivityLedger {
   take(): { activity: Activity[]; putBack(): void }
 }
 
+interface LedgerState {
+  readonly clock: Clock
+  /** Use of each workspace, oldest entry first. */
+  readonly uses: Map<string, Use>
+}
+
 export function createActivityLedger(clock: Clock): ActivityLedger {
-  const uses = new Map<string, Use>()
-  const useOf = (workspace_id: string): Use => {
-    const known = uses.get(workspace_id)
-    if (known) return known
-    const use: Use = {
-      calls: 0,
-      holds: new Set(),
-      active_at: clock.now(),
-      tool_call_at: null,
-      keepalive_until: null,
-      unwritten: true,
-      drained: new Set(),
-    }
-    uses.set(workspace_id, use)
-    return use
-  }
-  const mark = (use: Use, tool_call: boolean) => {
-    use.active_at = clock.now()
-    if (tool_call) use.tool_call_at = use.active_at
-    use.unwritten = true
-  }
+  const state: LedgerState = { clock, uses: new Map() }
+  const { uses } = state
   return {
-    touch: (workspace_id, kind) => mark(useOf(workspace_id), kind === 'tool_call'),
-    keepalive(workspace_id, until) {
-      const use = useOf(workspace_id)
-      use.keepalive_until = until
-      use.unwritten = true
-    },
-    holdAwake(workspace_id, what, { route, session_id } = { route: null, session_id: null }) {
-      const use = useOf(workspace_id)
-      mark(use, false)
-      const hold = { what, since: use.active_at, route, session_id }
-      const calls = what === 'call' ? 1 : 0
-      use.holds.add(hold)
-      use.calls += calls
-      return {
-        [Symbol.dispose]() {
-          if (!use.holds.delete(hold)) return
-          use.calls -= calls
-          mark(use, false)
-          if (use.calls === 0) for (const wake of use.drained) wake()
-        },
-      }
-    },
-    async drained(workspace_id, limit_ms) {
-      const use = uses.get(workspace_id)
-      if (!use || use.calls === 0) return
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const limit = setTimeout(resolve, limit_ms)
-      use.drained.add(resolve)
-      await promise
-      clearTimeout(limit)
-      use.drained.delete(resolve)
-    },
-    inUse(workspace_id) {
-      const use = uses.get(workspace_id)
-      return use !== undefined && use.holds.size > 0
-    },
+    touch: (workspace_id, kind) => mark(state, useOf(state, workspace_id), kind === 'tool_call'),
+    keepalive: (workspace_id, until) => keepalive(state, workspace_id, until),
+    holdAwake: (workspace_id, what, source) => holdAwake(state, workspace_id, what, source),
+    drained: (workspace_id, limit_ms) => drained(state, workspace_id, limit_ms),
+    inUse: (workspace_id) => (uses.get(workspace_id)?.holds.size ?? 0) > 0,
     lastActive: (workspace_id) => uses.get(workspace_id)?.active_at,
     lastToolCall: (workspace_id) => uses.get(workspace_id)?.tool_call_at ?? undefined,
-    seen(workspace_id) {
-      const use = uses.get(workspace_id)
-      return use && { active_at: use.active_at, tool_call_at: use.tool_call_at, holds: [...use.holds] }
+    seen: (workspace_id) => seen(state, workspace_id),
+    take: () => take(state),
+  }
+}
+
+function useOf({ clock, uses }: LedgerState, workspace_id: string): Use {
+  const known = uses.get(workspace_id)
+  if (known) return known
+  const use: Use = {
+    calls: 0,
+    holds: new Set(),
+    active_at: clock.now(),
+    tool_call_at: null,
+    keepalive_until: null,
+    unwritten: true,
+    drained: new Set(),
+  }
+  uses.set(workspace_id, use)
+  return use
+}
+
+function mark({ clock }: LedgerState, use: Use, tool_call: boolean): void {
+  use.active_at = clock.now()
+  if (tool_call) use.tool_call_at = use.active_at
+  use.unwritten = true
+}
+
+function keepalive(state: LedgerState, workspace_id: string, until: Date): void {
+  const use = useOf(state, workspace_id)
+  use.keepalive_until = until
+  use.unwritten = true
+}
+
+const NO_SOURCE: ActivitySource = { route: null, session_id: null }
+
+function holdAwake(state: LedgerState, workspace_id: string, what: 'call' | 'stream', source = NO_SOURCE): Disposable {
+  const use = useOf(state, workspace_id)
+  mark(state, use, false)
+  const hold = { what, since: use.active_at, route: source.route, session_id: source.session_id }
+  const calls = what === 'call' ? 1 : 0
+  use.holds.add(hold)
+  use.calls += calls
+  return {
+    [Symbol.dispose]() {
+      if (!use.holds.delete(hold)) return
+      use.calls -= calls
+      mark(state, use, false)
+      if (use.calls === 0) for (const wake of use.drained) wake()
     },
-    take() {
-      const taken = [...uses].filter(([, use]) => use.unwritten || use.holds.size > 0)
-      for (const [, use] of taken) {
-        if (use.holds.size > 0) use.active_at = clock.now()
-        use.unwritten = false
-      }
-      const activity = taken.map(([workspace_id, { active_at, tool_call_at, keepalive_until }]) => ({
-        workspace_id,
-        active_at,
-        tool_call_at,
-        keepalive_until,
-      }))
-      forgetOld(uses)
-      return {
-        activity,
-        putBack() {
-          for (const [workspace_id, use] of taken) {
-            use.unwritten = true
-            uses.set(workspace_id, use)
-          }
-        },
+  }
+}
+
+async function drained({ uses }: LedgerState, workspace_id: string, limit_ms: number): Promise<void> {
+  const use = uses.get(workspace_id)
+  if (!use || use.calls === 0) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const limit = setTimeout(resolve, limit_ms)
+  use.drained.add(resolve)
+  await promise
+  clearTimeout(limit)
+  use.drained.delete(resolve)
+}
+
+function seen({ uses }: LedgerState, workspace_id: string): ObservedUse | undefined {
+  const use = uses.get(workspace_id)
+  return use && { active_at: use.active_at, tool_call_at: use.tool_call_at, holds: [...use.holds] }
+}
+
+function take({ clock, uses }: LedgerState): ReturnType<ActivityLedger['take']> {
+  const taken = [...uses].filter(([, use]) => use.unwritten || use.holds.size > 0)
+  for (const [, use] of taken) {
+    if (use.holds.size > 0) use.active_at = clock.now()
+    use.unwritten = false
+  }
+  const activity = taken.map(([workspace_id, { active_at, tool_call_at, keepalive_until }]) => ({
+    workspace_id,
+    active_at,
+    tool_call_at,
+    keepalive_until,
+  }))
+  forgetOld(uses)
+  return {
+    activity,
+    putBack() {
+      for (const [workspace_id, use] of taken) {
+        use.unwritten = true
+        uses.set(workspace_id, use)
       }
     },
   }

@@ -3,7 +3,7 @@ import type { Machine } from '../host/hostd.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { createActivityLedger, type ActivityLedger } from './activity.ts'
-import { createEntryReader } from './entry-reader.ts'
+import { createEntryReader, type EntryReader } from './entry-reader.ts'
 import { cancelSuspend } from './cancel-suspend.ts'
 import { readEntries, type EntryRow } from './store.ts'
 import type { GoneReason, MachineTable, WorkspaceEntry } from './table.ts'
@@ -40,133 +40,176 @@ interface TableContext {
   cell_id: string
 }
 
+interface TableState extends TableContext {
+  readonly activity: ActivityLedger
+  readonly reader: EntryReader
+  readonly entries_max: number
+  readonly rows: Map<string, EntryRow>
+  readonly machines: Map<string, LiveMachine>
+  /** Ends the streams of each workspace's epoch. */
+  readonly ends: Map<string, { epoch: number; controller: AbortController }>
+  /** Row and machine of each workspace as one entry. */
+  readonly entries: Map<string, WorkspaceEntry>
+  /** Keys of machines whose death was reported. */
+  readonly deaths: Set<string>
+}
+
 /** @param entries_max more stay only while they have a machine or calls. */
 export function createMachineTable(context: TableContext, entries_max = ENTRIES_MAX): LiveTable {
-  const { listener, clock, cell_id } = context
-  const rows = new Map<string, EntryRow>()
-  const machines = new Map<string, LiveMachine>()
-  const ends = new Map<string, { epoch: number; controller: AbortController }>()
-  const built = new Map<string, WorkspaceEntry>()
-  const deaths = new Set<string>()
-  const activity = createActivityLedger(clock)
-
-  const endOf = (row: EntryRow): AbortController => {
-    const known = ends.get(row.id)
-    if (known && known.epoch === row.ownership_epoch) return known.controller
-    known?.controller.abort('epoch_ended' satisfies GoneReason)
-    const controller = new AbortController()
-    ends.set(row.id, { epoch: row.ownership_epoch, controller })
-    return controller
-  }
-  /** Drops a machine of an earlier epoch or of a deleted workspace. A machine of a later epoch awaits its commit. */
-  const forgetPast = ({ id, ownership_epoch, deleted_at }: EntryRow) => {
-    const machine = machines.get(id)
-    if (machine !== undefined && (deleted_at !== null || machine.epoch < ownership_epoch)) machines.delete(id)
-  }
-  const build = (workspace_id: string) => {
-    const row = rows.get(workspace_id)
-    if (!row) return
-    const controller = endOf(row)
-    if (row.deleted_at !== null) controller.abort('deleted' satisfies GoneReason)
-    forgetPast(row)
-    const machine = machines.get(workspace_id)
-    const is_its = machine !== undefined && machine.epoch === row.ownership_epoch && row.residency === 'resident'
-    const fits = is_its && !deaths.has(deathKey(workspace_id, machine.fence))
-    built.set(
-      workspace_id,
-      Object.freeze({ ...row, here: row.cell_id === cell_id, machine: fits ? machine : null, gone: controller.signal }),
-    )
-  }
-  const forget = (workspace_id: string) => {
-    rows.delete(workspace_id)
-    built.delete(workspace_id)
-    machines.delete(workspace_id)
-    ends.get(workspace_id)?.controller.abort('deleted' satisfies GoneReason)
-    ends.delete(workspace_id)
-  }
-  const accept = (asked: string[], found: EntryRow[]) => {
-    for (const row of found) {
-      rows.set(row.id, row)
-      // The notification may arrive after the tool call that cancels the request.
-      void cancelSuspend(context.db, row, activity.lastToolCall(row.id) ?? null)
-    }
-    const present = new Set(found.map(({ id }) => id))
-    for (const id of asked) {
-      if (present.has(id)) build(id)
-      else forget(id)
-    }
-    shrink(2 * asked.length)
-  }
-  /** Checks at most twice the number of new entries. An entry that stays moves to the end, so that later calls check other ones. */
-  const shrink = (looks: number) => {
-    for (const [id, entry] of built) {
-      if (built.size <= entries_max || looks === 0) return
-      looks -= 1
-      if (!machines.has(id) && !activity.inUse(id)) {
-        forget(id)
-        continue
-      }
-      built.delete(id)
-      built.set(id, entry)
-    }
-  }
-  const reader = createEntryReader(async (ids) => accept(ids, await readEntries(context.db, ids)))
-  const stop = listener.on('berth_workspace', (id) => {
-    if (id === null) reader.keepFresh([...rows.keys()])
-    else if (rows.has(id)) reader.keepFresh([id])
+  const state = newState(context, entries_max)
+  const { activity, reader, entries } = state
+  const stop = context.listener.on('berth_workspace', (id) => {
+    if (id === null) reader.keepFresh([...state.rows.keys()])
+    else if (state.rows.has(id)) reader.keepFresh([id])
   })
-
-  const fresh = async (workspace_id: string) => {
-    await reader.read(workspace_id)
-    return built.get(workspace_id)
-  }
   return {
     activity,
-    get: (workspace_id) => built.get(workspace_id),
-    load: async (workspace_id) => built.get(workspace_id) ?? fresh(workspace_id),
-    fresh,
+    get: (workspace_id) => entries.get(workspace_id),
+    load: async (workspace_id) => entries.get(workspace_id) ?? fresh(state, workspace_id),
+    fresh: (workspace_id) => fresh(state, workspace_id),
     touch: activity.touch,
     keepalive: activity.keepalive,
     holdAwake: activity.holdAwake,
     seen: activity.seen,
-    databaseLostMs: () => Math.max(listener.lost_ms(), reader.staleMs()),
-    known: () => [...built.values()],
-    putMachine(machine) {
-      machines.set(machine.subject.id, liveMachine(machine, machines.get(machine.subject.id)))
-      build(machine.subject.id)
-    },
-    markMachine(workspace_id, fence, state) {
-      const known = machines.get(workspace_id)
-      if (known?.fence !== fence) return
-      machines.set(workspace_id, { ...known, state, stood_still: known.stood_still + (state === 'frozen' ? 1 : 0) })
-      build(workspace_id)
-    },
-    parkMachine(workspace_id, fence) {
-      if (machines.get(workspace_id)?.fence !== fence) return
-      machines.delete(workspace_id)
-      build(workspace_id)
-    },
-    endMachine(workspace_id, fence, reason) {
-      if (reason === 'died') rememberDeath(deaths, deathKey(workspace_id, fence))
-      const machine = machines.get(workspace_id)
-      if (machine?.fence !== fence) return
-      machines.delete(workspace_id)
-      const end = ends.get(workspace_id)
-      // A machine that was still being restored has no streams to end.
-      if (end?.epoch === machine.epoch && rows.get(workspace_id)?.residency === 'resident') end.controller.abort(reason)
-      build(workspace_id)
-    },
-    isDead: (workspace_id, fence) => deaths.has(deathKey(workspace_id, fence)),
-    hasSuccessor: (workspace_id, fence) => (machines.get(workspace_id)?.fence ?? 0) > fence,
+    databaseLostMs: () => Math.max(context.listener.lost_ms(), reader.staleMs()),
+    known: () => [...entries.values()],
+    putMachine: (machine) => putMachine(state, machine),
+    markMachine: (workspace_id, fence, to) => markMachine(state, workspace_id, fence, to),
+    parkMachine: (workspace_id, fence) => parkMachine(state, workspace_id, fence),
+    endMachine: (workspace_id, fence, reason) => endMachine(state, workspace_id, fence, reason),
+    isDead: (workspace_id, fence) => state.deaths.has(deathKey(workspace_id, fence)),
+    hasSuccessor: (workspace_id, fence) => (state.machines.get(workspace_id)?.fence ?? 0) > fence,
     settled: reader.settled,
-    async preload(workspace_ids) {
-      if (workspace_ids.length > 0) accept(workspace_ids, await readEntries(context.db, workspace_ids))
-    },
+    preload: (workspace_ids) => preload(state, workspace_ids),
     close() {
       stop()
       reader.close()
     },
   }
+}
+
+function newState(context: TableContext, entries_max: number): TableState {
+  const state: TableState = {
+    ...context,
+    activity: createActivityLedger(context.clock),
+    reader: createEntryReader(async (ids) => accept(state, ids, await readEntries(context.db, ids))),
+    entries_max,
+    rows: new Map(),
+    machines: new Map(),
+    ends: new Map(),
+    entries: new Map(),
+    deaths: new Set(),
+  }
+  return state
+}
+
+async function fresh({ reader, entries }: TableState, workspace_id: string): Promise<WorkspaceEntry | undefined> {
+  await reader.read(workspace_id)
+  return entries.get(workspace_id)
+}
+
+async function preload(state: TableState, workspace_ids: string[]): Promise<void> {
+  if (workspace_ids.length > 0) accept(state, workspace_ids, await readEntries(state.db, workspace_ids))
+}
+
+/** Takes the rows that were found. A workspace that was asked for and has no row does not exist. */
+function accept(state: TableState, asked: string[], found: EntryRow[]): void {
+  for (const row of found) {
+    state.rows.set(row.id, row)
+    // The notification may arrive after the tool call that cancels the request.
+    void cancelSuspend(state.db, row, state.activity.lastToolCall(row.id) ?? null)
+  }
+  const present = new Set(found.map(({ id }) => id))
+  for (const id of asked) {
+    if (present.has(id)) build(state, id)
+    else forget(state, id)
+  }
+  shrink(state, 2 * asked.length)
+}
+
+/** Checks at most twice the number of new entries. An entry that stays moves to the end, so that later calls check other ones. */
+function shrink(state: TableState, looks: number): void {
+  const { entries, machines, activity, entries_max } = state
+  for (const [id, entry] of entries) {
+    if (entries.size <= entries_max || looks === 0) return
+    looks -= 1
+    if (!machines.has(id) && !activity.inUse(id)) {
+      forget(state, id)
+      continue
+    }
+    entries.delete(id)
+    entries.set(id, entry)
+  }
+}
+
+function forget({ rows, entries, machines, ends }: TableState, workspace_id: string): void {
+  rows.delete(workspace_id)
+  entries.delete(workspace_id)
+  machines.delete(workspace_id)
+  ends.get(workspace_id)?.controller.abort('deleted' satisfies GoneReason)
+  ends.delete(workspace_id)
+}
+
+function build(state: TableState, workspace_id: string): void {
+  const { rows, machines, deaths, entries, cell_id } = state
+  const row = rows.get(workspace_id)
+  if (!row) return
+  const controller = endOf(state, row)
+  if (row.deleted_at !== null) controller.abort('deleted' satisfies GoneReason)
+  forgetPast(state, row)
+  const machine = machines.get(workspace_id)
+  const is_its = machine !== undefined && machine.epoch === row.ownership_epoch && row.residency === 'resident'
+  const fits = is_its && !deaths.has(deathKey(workspace_id, machine.fence))
+  entries.set(
+    workspace_id,
+    Object.freeze({ ...row, here: row.cell_id === cell_id, machine: fits ? machine : null, gone: controller.signal }),
+  )
+}
+
+function endOf({ ends }: TableState, row: EntryRow): AbortController {
+  const known = ends.get(row.id)
+  if (known && known.epoch === row.ownership_epoch) return known.controller
+  known?.controller.abort('epoch_ended' satisfies GoneReason)
+  const controller = new AbortController()
+  ends.set(row.id, { epoch: row.ownership_epoch, controller })
+  return controller
+}
+
+/** Drops a machine of an earlier epoch or of a deleted workspace. A machine of a later epoch awaits its commit. */
+function forgetPast({ machines }: TableState, { id, ownership_epoch, deleted_at }: EntryRow): void {
+  const machine = machines.get(id)
+  if (machine !== undefined && (deleted_at !== null || machine.epoch < ownership_epoch)) machines.delete(id)
+}
+
+function putMachine(state: TableState, machine: Machine): void {
+  const { id } = machine.subject
+  state.machines.set(id, liveMachine(machine, state.machines.get(id)))
+  build(state, id)
+}
+
+function markMachine(state: TableState, workspace_id: string, fence: number, to: 'running' | 'frozen'): void {
+  const known = state.machines.get(workspace_id)
+  if (known?.fence !== fence) return
+  state.machines.set(workspace_id, { ...known, state: to, stood_still: known.stood_still + (to === 'frozen' ? 1 : 0) })
+  build(state, workspace_id)
+}
+
+function parkMachine(state: TableState, workspace_id: string, fence: number): void {
+  if (state.machines.get(workspace_id)?.fence !== fence) return
+  state.machines.delete(workspace_id)
+  build(state, workspace_id)
+}
+
+function endMachine(state: TableState, workspace_id: string, fence: number, reason: GoneReason): void {
+  const { machines, ends, rows, deaths } = state
+  if (reason === 'died') rememberDeath(deaths, deathKey(workspace_id, fence))
+  const machine = machines.get(workspace_id)
+  if (machine?.fence !== fence) return
+  machines.delete(workspace_id)
+  const end = ends.get(workspace_id)
+  // A machine that was still being restored has no streams to end.
+  if (end?.epoch === machine.epoch && rows.get(workspace_id)?.residency === 'resident') end.controller.abort(reason)
+  build(state, workspace_id)
 }
 
 /**
