@@ -15,7 +15,7 @@ import { createSaveFailures, type SaveFailures, type WhyHibernate } from './save
 import type { ResidencyState, WorkspaceEntry } from './table.ts'
 import type { LiveMachine } from '../host/live-machine.ts'
 import { withTimeout, createSemaphore } from '../../lib/poll.ts'
-import { wakeHibernated } from './wake-hibernated.ts'
+import { wakeHibernated, type RestoreSemaphore } from './wake-hibernated.ts'
 
 export interface ParkingContext {
   cell_id: string
@@ -71,119 +71,169 @@ const HIBERNATIONS_MAX: Record<WhyHibernate, number> = { unused: 2, room: EVICTI
 /** Restores read and map at the speed of the disk: more at once would slow each other, and delay starts. */
 const WAKES_MAX = 8
 
-interface Moving {
+interface Transition {
   kind: 'freeze' | 'hibernate' | 'wake'
   done: Promise<void>
 }
 
-export function createParking(context: ParkingContext): Parking {
-  const { table, clock, log } = context
-  const moves = new Map<string, Moving>()
-  const woken = new Map<string, Date>()
-  const hints = new Map<string, Date>()
-  const inTurn = createSemaphore(WAKES_MAX)
-  const failures = createSaveFailures(clock)
+interface ParkingState {
+  readonly context: ParkingContext
+  /** The transition under way of each workspace. */
+  readonly transitions: Map<string, Transition>
+  readonly woken_at: Map<string, Date>
+  /** When a tool call was last announced. */
+  readonly hinted_at: Map<string, Date>
+  readonly restores: RestoreSemaphore
+  readonly failures: SaveFailures
+}
 
-  const hintedUntil = (workspace_id: string): Date | null => {
-    const hinted_at = hints.get(workspace_id)
-    const called_at = table.activity.lastToolCall(workspace_id)
-    if (hinted_at === undefined || (called_at !== undefined && called_at >= hinted_at)) return null
-    return new Date(hinted_at.getTime() + LIMITS.idle.wake_hint_seconds * 1000)
+export function createParking(context: ParkingContext): Parking {
+  const state: ParkingState = {
+    context,
+    transitions: new Map(),
+    woken_at: new Map(),
+    hinted_at: new Map(),
+    restores: createSemaphore(WAKES_MAX),
+    failures: createSaveFailures(context.clock),
   }
-  /** Joins the transition under way, of any kind: a caller that wants another kind checks again afterwards. */
-  const move = (workspace_id: string, kind: Moving['kind'], work: () => Promise<unknown>): Promise<void> => {
-    const known = moves.get(workspace_id)
-    if (known !== undefined) return known.done
-    const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
-    const done = entered
-      .then(work)
-      .then(() => undefined)
-      .finally(() => moves.delete(workspace_id))
-    moves.set(workspace_id, { kind, done })
-    enter()
-    return done
+  return {
+    ready: (entry) => ready(state, entry),
+    // The transition goes on; only the call stops waiting.
+    wake: (entry) => withTimeout(LIMITS.idle.wake_seconds_max * 1000, wakeFailed, wake(state, entry)),
+    hint: (entry) => hint(state, entry),
+    freeze: (seen) => freezeUnused(state, seen),
+    hibernate: (seen, why) => hibernateUnused(state, seen, why),
+    thawForOperation: (workspace_id, by_host) => thawForOperation(state, workspace_id, by_host),
+    saveFailed: state.failures.last,
+    inTransition: () => [...state.transitions.keys()],
+    transitionEnded: (workspace_id) => transitionEnded(state, workspace_id),
+    wokenAt: (workspace_id) => state.woken_at.get(workspace_id),
+    hintedUntil: (workspace_id) => hintedUntil(state, workspace_id),
+    forgetOthers: (known) => forgetOthers(state, known),
   }
-  const counted = async (kind: ParkingMove, work: Promise<boolean>): Promise<boolean> => {
-    const moved = await work
-    if (moved) context.metrics?.moved(kind)
-    return moved
+}
+
+function ready({ transitions }: ParkingState, entry: WorkspaceEntry): LiveMachine | null {
+  return transitions.has(entry.id) || entry.machine?.state === 'frozen' ? null : entry.machine
+}
+
+function wake(state: ParkingState, entry: WorkspaceEntry): Promise<void> {
+  const { context, transitions, woken_at } = state
+  const known = transitions.get(entry.id)
+  if (known !== undefined) return known.kind === 'wake' ? known.done : transitionEnded(state, entry.id)
+  if (ready(state, entry) !== null) return Promise.resolve()
+  woken_at.set(entry.id, context.clock.now())
+  return begin(state, entry.id, 'wake', () => wakeMachine(state, entry))
+}
+
+function wakeMachine(state: ParkingState, entry: WorkspaceEntry): Promise<boolean> {
+  const { context, restores } = state
+  return entry.machine === null
+    ? counted(context, 'wake', wakeHibernated(context, entry.id, entry.ownership_epoch, restores))
+    : thawCounted(context, entry.id, (machine) => thawByHost(context, entry.id, machine))
+}
+
+function hint(state: ParkingState, entry: WorkspaceEntry): ResidencyState {
+  const { clock, log } = state.context
+  state.hinted_at.set(entry.id, clock.now())
+  const was = residencyOf(state, entry)
+  wakeAfterTransition(state, entry).catch((error: unknown) => log.debug({ err: error }, 'a hint woke nothing'))
+  return was
+}
+
+/** Wakes a machine that is just being parked too, after that has ended. */
+async function wakeAfterTransition(state: ParkingState, entry: WorkspaceEntry): Promise<void> {
+  await wake(state, entry)
+  const now = state.context.table.get(entry.id)
+  if (now !== undefined && ready(state, now) === null) await wake(state, now)
+}
+
+function residencyOf({ transitions }: ParkingState, entry: WorkspaceEntry): ResidencyState {
+  if (entry.machine !== null) return entry.machine.state === 'frozen' ? 'frozen' : 'resident'
+  return transitions.get(entry.id)?.kind === 'wake' ? 'restoring' : entry.residency
+}
+
+async function freezeUnused(state: ParkingState, { id, machine }: WorkspaceEntry): Promise<void> {
+  if (machine?.state !== 'running') return
+  const { context } = state
+  await begin(state, id, 'freeze', () => counted(context, 'freeze', freeze(context, id, machine, mayParkIn(state))))
+}
+
+async function hibernateUnused(state: ParkingState, { id, machine }: WorkspaceEntry, why: WhyHibernate = 'unused'): Promise<void> {
+  if (machine?.engine_refused) return // it stays frozen: once saved, its memory could not be restored
+  const { context, transitions, failures } = state
+  const saving = [...transitions.values()].filter(({ kind }) => kind === 'hibernate').length
+  if (machine === null || saving >= HIBERNATIONS_MAX[why]) return
+  if (isAhead(failures.last(id)?.again_at[why] ?? null, context.clock.now())) return
+  await begin(state, id, 'hibernate', () => save(state, id, machine))
+}
+
+async function save(state: ParkingState, workspace_id: string, machine: LiveMachine): Promise<void> {
+  const { context, failures } = state
+  try {
+    const saved = await counted(context, 'hibernate', hibernate(context, workspace_id, machine, mayParkIn(state)))
+    if (saved) failures.forget(workspace_id)
+  } catch (error) {
+    failures.note(workspace_id, error)
+    throw error
   }
-  const thawed = (workspace_id: string, by_host: ThawByHost) => counted('thaw', thaw(context, workspace_id, by_host))
-  const still = async (workspace_id: string) => {
-    await moves.get(workspace_id)?.done.catch(() => undefined) // the caller of the transition gets its error
-  }
-  const wakeUp = (entry: WorkspaceEntry) =>
-    entry.machine === null
-      ? counted('wake', wakeHibernated(context, entry.id, entry.ownership_epoch, inTurn))
-      : thawed(entry.id, (machine) => thawByHost(context, entry.id, machine))
-  const wake = (entry: WorkspaceEntry): Promise<void> => {
-    const known = moves.get(entry.id)
-    if (known !== undefined) return known.kind === 'wake' ? known.done : still(entry.id)
-    if (ready(entry) !== null) return Promise.resolve()
-    woken.set(entry.id, clock.now())
-    return move(entry.id, 'wake', () => wakeUp(entry))
-  }
-  /** Wakes a machine that is just being parked too, after that has ended. */
-  const rise = async (entry: WorkspaceEntry) => {
-    await wake(entry)
-    const now = table.get(entry.id)
-    if (now !== undefined && ready(now) === null) await wake(now)
-  }
-  const mayPark: MayPark = (entry, machine) =>
+}
+
+function mayParkIn(state: ParkingState): MayPark {
+  const { table, clock } = state.context
+  return (entry, machine) =>
     entry !== undefined &&
     entry.observed_state === 'running' &&
     entry.hold === null &&
     entry.machine?.fence === machine.fence &&
     !table.activity.inUse(entry.id) &&
     !isAhead(entry.keepalive_until, clock.now()) &&
-    !isAhead(hintedUntil(entry.id), clock.now())
-  const ready = (entry: WorkspaceEntry) => (moves.has(entry.id) || entry.machine?.state === 'frozen' ? null : entry.machine)
-  const save = async (workspace_id: string, machine: LiveMachine) => {
-    try {
-      if (await counted('hibernate', hibernate(context, workspace_id, machine, mayPark))) failures.forget(workspace_id)
-    } catch (error) {
-      failures.note(workspace_id, error)
-      throw error
-    }
-  }
-  const residencyOf = (entry: WorkspaceEntry): ResidencyState => {
-    if (entry.machine !== null) return entry.machine.state === 'frozen' ? 'frozen' : 'resident'
-    return moves.get(entry.id)?.kind === 'wake' ? 'restoring' : entry.residency
-  }
+    !isAhead(hintedUntil(state, entry.id), clock.now())
+}
 
-  return {
-    ready,
-    // The transition goes on; only the call stops waiting.
-    wake: (entry) => withTimeout(LIMITS.idle.wake_seconds_max * 1000, wakeFailed, wake(entry)),
-    hint(entry) {
-      hints.set(entry.id, clock.now())
-      const was = residencyOf(entry)
-      rise(entry).catch((error: unknown) => log.debug({ err: error }, 'a hint woke nothing'))
-      return was
-    },
-    async freeze({ id, machine }) {
-      if (machine?.state === 'running') await move(id, 'freeze', () => counted('freeze', freeze(context, id, machine, mayPark)))
-    },
-    async hibernate({ id, machine }, why = 'unused') {
-      if (machine?.engine_refused) return // it stays frozen: once saved, its memory could not be restored
-      const saving = [...moves.values()].filter(({ kind }) => kind === 'hibernate').length
-      if (machine === null || saving >= HIBERNATIONS_MAX[why] || isAhead(failures.last(id)?.again_at[why] ?? null, clock.now())) return
-      await move(id, 'hibernate', () => save(id, machine))
-    },
-    async thawForOperation(workspace_id, by_host) {
-      await still(workspace_id)
-      await move(workspace_id, 'wake', () => thawed(workspace_id, by_host))
-    },
-    saveFailed: failures.last,
-    inTransition: () => [...moves.keys()],
-    transitionEnded: still,
-    wokenAt: (workspace_id) => woken.get(workspace_id),
-    hintedUntil,
-    forgetOthers(known) {
-      for (const one of [woken, hints]) for (const id of one.keys()) if (!known.has(id)) one.delete(id)
-      failures.forgetOthers(known)
-    },
-  }
+function hintedUntil({ context, hinted_at }: ParkingState, workspace_id: string): Date | null {
+  const hinted = hinted_at.get(workspace_id)
+  const called = context.table.activity.lastToolCall(workspace_id)
+  if (hinted === undefined || (called !== undefined && called >= hinted)) return null
+  return new Date(hinted.getTime() + LIMITS.idle.wake_hint_seconds * 1000)
+}
+
+async function thawForOperation(state: ParkingState, workspace_id: string, by_host: ThawByHost): Promise<void> {
+  await transitionEnded(state, workspace_id)
+  await begin(state, workspace_id, 'wake', () => thawCounted(state.context, workspace_id, by_host))
+}
+
+function thawCounted(context: ParkingContext, workspace_id: string, by_host: ThawByHost): Promise<boolean> {
+  return counted(context, 'thaw', thaw(context, workspace_id, by_host))
+}
+
+/** Joins the transition under way, of any kind: a caller that wants another kind checks again afterwards. */
+function begin({ transitions }: ParkingState, workspace_id: string, kind: Transition['kind'], work: () => Promise<unknown>): Promise<void> {
+  const known = transitions.get(workspace_id)
+  if (known !== undefined) return known.done
+  const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
+  const done = entered
+    .then(work)
+    .then(() => undefined)
+    .finally(() => transitions.delete(workspace_id))
+  transitions.set(workspace_id, { kind, done })
+  enter()
+  return done
+}
+
+async function transitionEnded({ transitions }: ParkingState, workspace_id: string): Promise<void> {
+  await transitions.get(workspace_id)?.done.catch(() => undefined) // the caller of the transition gets its error
+}
+
+async function counted(context: ParkingContext, kind: ParkingMove, work: Promise<boolean>): Promise<boolean> {
+  const moved = await work
+  if (moved) context.metrics?.moved(kind)
+  return moved
+}
+
+function forgetOthers({ woken_at, hinted_at, failures }: ParkingState, known: ReadonlySet<string>): void {
+  for (const one of [woken_at, hinted_at]) for (const id of one.keys()) if (!known.has(id)) one.delete(id)
+  failures.forgetOthers(known)
 }
 
 function isAhead(date: Date | null, now: Date): boolean {
