@@ -1,13 +1,12 @@
-import { workspaceSubject } from '../host/subject.ts'
-import { MEASURES_MAX, type HostCapacity } from '../host/hostd.ts'
+import type { HostCapacity } from '../host/hostd.ts'
 import type { MachineMetrics } from './parking-moves.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { CapacityAllocator } from '../capacity/allocator.ts'
 import { diskEvictor } from './disk-eviction.ts'
-import { EVICTIONS_MAX, evictability, isOfAge, judge, victims, type EvictionFacts } from './eviction-rules.ts'
-import { commandsRun, factsOf, hasMachine, latest, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
-import { wasBusy, type Counters } from './residency-rules.ts'
-import type { FailureKind } from './save-failures.ts'
+import { comingMib, evictionFacts, mayLeave, memoryOf, type MachineFacts } from './eviction-facts.ts'
+import { EVICTIONS_MAX, evictability, judge, victims, type EvictionFacts } from './eviction-rules.ts'
+import { ANSWER_MS, takeExtraSamples, withExtraSamples, type ExtraSamples } from './extra-samples.ts'
+import { commandsRun, hasMachine, type Parked, type ResidencyContext, type WatchedMachines } from './residency-clock.ts'
 import type { WorkspaceEntry } from './table.ts'
 import { withTimeout, oneAtATime } from '../../lib/poll.ts'
 
@@ -26,104 +25,160 @@ const LOOK_AGAIN_MS = 200
 const AGAIN_SECONDS = 1
 /** Pause after the pool was found full: deletions may have made space since. */
 const POOL_FULL_MS = 1000
-/** Time limit of a query to the host or to a guest, so that a missing answer does not block the evictor. */
-const ANSWER_MS = 5000
 
 export interface Evictor {
   state(): object
 }
 
+interface EvictorState {
+  readonly context: EvictionContext
+  readonly signal: AbortSignal
+  readonly samples: ExtraSamples
+  readonly chooseForDisk: ReturnType<typeof diskEvictor>
+  /** Evictions under way, with the memory that each saves. */
+  readonly going: Map<string, number>
+  /** Workspaces whose eviction failed or was undone, with the time of the retry. */
+  readonly refused: Map<string, Date>
+  /** One pass at a time. */
+  readonly pass: () => Promise<void>
+  passing: boolean
+  next_pass: NodeJS.Timeout | undefined
+  pool_full_until_ms: number
+}
+
 /** Hibernates the machines that were unused longest while requests wait for capacity. Does nothing if hibernation is off. */
 export function startEvictor(context: EvictionContext, signal: AbortSignal): Evictor {
-  const { room, park_after, log, clock, parking } = context
+  const { room, park_after } = context
   if (park_after.hibernate_after_seconds === 0) return { state: () => ({ candidates: [] }) }
-  const going = new Map<string, number>()
-  const refused = new Map<string, Date>()
-  let timer: NodeJS.Timeout | undefined
-  let pool_full_until_ms = 0
-  const stopped = () => signal.aborted
-  const isWanted = () => room.waiting().length > 0 || room.isRefused()
+  const state: EvictorState = {
+    context,
+    signal,
+    samples: { last: new Map(), resting: new Map() },
+    chooseForDisk: diskEvictor(context),
+    going: new Map(),
+    refused: new Map(),
+    pass: oneAtATime(() => pass(state)),
+    passing: false,
+    next_pass: undefined,
+    pool_full_until_ms: 0,
+  }
+  room.setEvictionSource({ wanted: () => wanted(state), evictable_mib: remembered(() => evictableMib(state)) })
+  signal.addEventListener('abort', () => stop(state), { once: true })
+  return { state: () => shownState(state) }
+}
 
-  const closer = extraSamples(context)
-  const lookForDisk = diskEvictor(context)
-  const facts = () => evictionFacts(context, going, refused).map(closer.seen)
-  const leaveAlone = (id: string) => void refused.set(id, new Date(clock.now().getTime() + AGAIN_SECONDS * 1000))
-  const evict = async (entry: Parked, memory_mib: number) => {
-    going.set(entry.id, memory_mib)
-    try {
-      using _ = room.leaving(entry.id, entry.grants?.memory_mib ?? 0)
-      const outcome = await hibernateVictim(context, entry)
-      context.metrics?.evicted(outcome)
-      if (outcome === 'undone') leaveAlone(entry.id)
-    } catch (error) {
-      context.metrics?.evicted('failed')
-      leaveAlone(entry.id)
-      log.warn({ workspace_id: entry.id, err: error }, 'a machine could not make room')
-    } finally {
-      going.delete(entry.id)
-      wanted()
-    }
-  }
-  let looking = false
-  const look = oneAtATime(async () => {
-    looking = true
-    try {
-      await lookOnce()
-    } finally {
-      looking = false
-    }
+function wanted(state: EvictorState): void {
+  state.pass().catch((error: unknown) => {
+    state.context.log.warn({ err: error }, 'nobody could be made to leave')
+    if (!state.signal.aborted) state.next_pass ??= passLater(state)
   })
-  const lookOnce = async () => {
-    clearTimeout(timer)
-    timer = undefined
-    for (const [id, until] of refused) if (until <= clock.now()) refused.delete(id)
-    if (stopped() || !isWanted()) return
-    if (context.table.known().some((entry) => isUnclear(entry) && !parking.inTransition().includes(entry.id))) room.requestReconcile()
-    await closer.look(facts())
-    if (stopped()) return
-    const all = facts()
-    const now = clock.now()
-    const within_reach = all.filter((one) => evictability(one, now) !== 'no')
-    const of_memory = victims(all, await room.lacking_mib(sum(within_reach)), now)
-    const for_disk = await lookForDisk(all, going)
-    const chosen = [...of_memory, ...all.filter(({ id }) => for_disk.has(id) && !going.has(id) && !of_memory.some((one) => one.id === id))]
-    if (chosen.length > 0 && going.size < EVICTIONS_MAX) {
-      let spare_mib = (await spareMib(context.host)) - sum([...going.values()].map((memory_mib) => ({ memory_mib })))
-      const is_full = chosen.every(({ memory_mib }) => spare_mib <= memory_mib)
-      pool_full_until_ms = is_full ? performance.now() + POOL_FULL_MS : 0
-      for (const { id, memory_mib } of chosen) {
-        const entry = context.table.get(id)
-        if (going.size >= EVICTIONS_MAX || stopped() || !isWanted()) break
-        if (entry === undefined || !hasMachine(entry) || spare_mib <= memory_mib) continue
-        spare_mib -= memory_mib
-        void evict(entry, memory_mib)
-      }
-    }
-    if (!stopped()) timer = setTimeout(wanted, LOOK_AGAIN_MS).unref()
+}
+
+function passLater(state: EvictorState): NodeJS.Timeout {
+  return setTimeout(() => wanted(state), LOOK_AGAIN_MS).unref()
+}
+
+async function pass(state: EvictorState): Promise<void> {
+  state.passing = true
+  try {
+    await evictOnce(state)
+  } finally {
+    state.passing = false
   }
-  const wanted = () =>
-    void look().catch((error: unknown) => {
-      log.warn({ err: error }, 'nobody could be made to leave')
-      if (!stopped()) timer ??= setTimeout(wanted, LOOK_AGAIN_MS).unref()
-    })
-  const evictable_mib = () => {
-    if (performance.now() < pool_full_until_ms) return 0
-    const now = clock.now()
-    return sum(facts().filter((one) => mayLeave(one, now))) + comingMib(context)
+}
+
+async function evictOnce(state: EvictorState): Promise<void> {
+  const { context, signal, samples, going, refused } = state
+  clearTimeout(state.next_pass)
+  state.next_pass = undefined
+  for (const [id, until] of refused) if (until <= context.clock.now()) refused.delete(id)
+  if (signal.aborted || !isWanted(context)) return
+  if (hasUnclear(context)) context.room.requestReconcile()
+  await takeExtraSamples(context, samples, factsOfAll(state))
+  if (isStopped(signal)) return
+  const chosen = await chooseVictims(state)
+  if (chosen.length > 0 && going.size < EVICTIONS_MAX) await evictChosen(state, chosen)
+  if (!isStopped(signal)) state.next_pass = passLater(state)
+}
+
+/** Read through a function, since it changes during the awaits. */
+function isStopped({ aborted }: AbortSignal): boolean {
+  return aborted
+}
+
+function isWanted({ room }: EvictionContext): boolean {
+  return room.waiting().length > 0 || room.isRefused()
+}
+
+function factsOfAll({ context, going, refused, samples }: EvictorState): MachineFacts[] {
+  return evictionFacts(context, going, refused).map((facts) => withExtraSamples(context, samples, facts))
+}
+
+async function chooseVictims(state: EvictorState): Promise<EvictionFacts[]> {
+  const { context, going } = state
+  const all = factsOfAll(state)
+  const now = context.clock.now()
+  const within_reach = all.filter((one) => evictability(one, now) !== 'no')
+  const of_memory = victims(all, await context.room.lacking_mib(memoryOf(within_reach)), now)
+  const for_disk = await state.chooseForDisk(all, going)
+  return [...of_memory, ...all.filter(({ id }) => for_disk.has(id) && !going.has(id) && !of_memory.some((one) => one.id === id))]
+}
+
+/** Begins evictions while there are permits, space of the pool, and requests that wait. */
+async function evictChosen(state: EvictorState, chosen: readonly EvictionFacts[]): Promise<void> {
+  const { context, signal, going } = state
+  let spare_mib = (await spareMib(context.host)) - memoryOf([...going.values()].map((memory_mib) => ({ memory_mib })))
+  const is_full = chosen.every(({ memory_mib }) => spare_mib <= memory_mib)
+  state.pool_full_until_ms = is_full ? performance.now() + POOL_FULL_MS : 0
+  for (const { id, memory_mib } of chosen) {
+    const entry = context.table.get(id)
+    if (going.size >= EVICTIONS_MAX || signal.aborted || !isWanted(context)) break
+    if (entry === undefined || !hasMachine(entry) || spare_mib <= memory_mib) continue
+    spare_mib -= memory_mib
+    void evict(state, entry, memory_mib) // it logs its own errors
   }
-  room.setEvictionSource({ wanted, evictable_mib: remembered(evictable_mib) })
-  signal.addEventListener(
-    'abort',
-    () => {
-      clearTimeout(timer)
-      room.setEvictionSource({ wanted: () => undefined, evictable_mib: () => 0 })
-    },
-    { once: true },
-  )
-  const candidates = () => facts().map((one) => ({ ...one, ...judge(one, clock.now()) }))
-  return {
-    state: () => ({ candidates: candidates(), going: Object.fromEntries(going), looking, is_due: timer !== undefined, pool_full_until_ms }),
+}
+
+async function evict(state: EvictorState, entry: Parked, memory_mib: number): Promise<void> {
+  const { context, going } = state
+  going.set(entry.id, memory_mib)
+  try {
+    using _ = context.room.leaving(entry.id, entry.grants?.memory_mib ?? 0)
+    const outcome = await hibernateVictim(context, entry)
+    context.metrics?.evicted(outcome)
+    if (outcome === 'undone') leaveAlone(state, entry.id)
+  } catch (error) {
+    context.metrics?.evicted('failed')
+    leaveAlone(state, entry.id)
+    context.log.warn({ workspace_id: entry.id, err: error }, 'a machine could not make room')
+  } finally {
+    going.delete(entry.id)
+    wanted(state)
   }
+}
+
+function leaveAlone({ context, refused }: EvictorState, id: string): void {
+  refused.set(id, new Date(context.clock.now().getTime() + AGAIN_SECONDS * 1000))
+}
+
+/** @returns made: it was hibernated; undone: it was used again, or commands run in it. */
+async function hibernateVictim(context: EvictionContext, entry: Parked): Promise<'made' | 'undone'> {
+  const asked = commandsRun(context, context.watched, entry, context.clock.now())
+  if (await withTimeout(ANSWER_MS, 'the commands of a guest', asked)) return 'undone'
+  await context.parking.hibernate(entry, 'room')
+  return context.table.get(entry.id)?.residency === 'hibernated' ? 'made' : 'undone'
+}
+
+const MIB = 2 ** 20
+
+/** Space of the pool that hibernations may use: the reserve is for suspends. */
+async function spareMib(host: EvictionContext['host']): Promise<number> {
+  const { capacity } = await withTimeout(ANSWER_MS, 'the capacity of the host', host.glance())
+  return (capacity.pool_free_bytes - capacity.reserve_bytes) / MIB
+}
+
+function hasUnclear({ table, parking }: EvictionContext): boolean {
+  return table.known().some((entry) => isUnclear(entry) && !parking.inTransition().includes(entry.id))
 }
 
 /**
@@ -135,137 +190,11 @@ function isUnclear({ here, observed_state, residency, hold, machine }: Workspace
   return machine === null || machine.state === 'paused'
 }
 
-const MIB = 2 ** 20
-
-/** Space of the pool that hibernations may use: the reserve is for suspends. */
-async function spareMib(host: EvictionContext['host']): Promise<number> {
-  const { capacity } = await withTimeout(ANSWER_MS, 'the capacity of the host', host.glance())
-  return (capacity.pool_free_bytes - capacity.reserve_bytes) / MIB
-}
-
-/** @returns made: it was hibernated; undone: it was used again, or commands run in it. */
-async function hibernateVictim(context: EvictionContext, entry: Parked): Promise<'made' | 'undone'> {
-  const asked = commandsRun(context, context.watched, entry, context.clock.now())
-  if (await withTimeout(ANSWER_MS, 'the commands of a guest', asked)) return 'undone'
-  await context.parking.hibernate(entry, 'room')
-  return context.table.get(entry.id)?.residency === 'hibernated' ? 'made' : 'undone'
-}
-
-function evictionFacts(context: EvictionContext, going: ReadonlyMap<string, number>, refused: ReadonlyMap<string, Date>): Facts[] {
-  const { table, parking, watched, room } = context
-  const headroom_mib = room.capacity()?.headroom_mib ?? 0
-  const moving = new Set([...parking.inTransition(), ...going.keys()])
-  return table
-    .known()
-    .filter(hasMachine)
-    .map((entry) => {
-      const { id, organization_id, active_at, grants, machine, hold } = entry
-      const facts = factsOf(context, watched, entry)
-      const failed = parking.saveFailed(id)
-      const saved_again_at = (kind: FailureKind) => (failed?.kind === kind ? failed.again_at.room : null)
-      return {
-        ...facts,
-        id,
-        organization_id,
-        memory_mib: grants === null ? 0 : grants.memory_mib + headroom_mib,
-        moving: moving.has(id),
-        refused: machine.engine_refused === true,
-        // Includes the row's time: that one survives a restart.
-        used_at: latest(active_at, table.activity.lastActive(id), parking.wokenAt(id)),
-        not_before: lastOf(watched.get(id)?.ask_again_at, saved_again_at('machine')),
-        retried_at: lastOf(refused.get(id), saved_again_at('passing')),
-        ends: hold !== null && ENDS.has(hold.operation_kind ?? ''),
-        fence: machine.fence,
-        has_calls_alone: table.activity.seen(id)?.holds.every(({ what }) => what === 'call') ?? true,
-      }
-    })
-}
-
-interface Facts extends EvictionFacts {
-  ends: boolean
-  fence: number
-  /** Only calls are in progress, if anything: they end. */
-  has_calls_alone: boolean
-}
-
-const ENDS: ReadonlySet<string> = new Set(['suspend', 'delete'])
-
-function mayLeave(facts: Facts, now: Date): boolean {
-  const used_for_now = facts.in_use && facts.has_calls_alone && !facts.moving
-  return facts.ends || evictability(used_for_now ? { ...facts, in_use: false } : facts, now) !== 'no'
-}
-
-/** Memory of machines that are being woken: they may be evicted after their calls. */
-function comingMib({ table, parking, room }: EvictionContext): number {
-  const headroom_mib = room.capacity()?.headroom_mib ?? 0
-  const waiting = new Set(room.waiting().map(({ id }) => id))
-  const coming = parking.inTransition().flatMap((id) => {
-    const entry = table.get(id)
-    return entry?.machine === null && entry.grants !== null && !waiting.has(id) ? [entry.grants] : []
-  })
-  return sum(coming) + coming.length * headroom_mib
-}
-
-/** Long enough for the use of a busy guest to show. */
-const CLOSER_MS_MIN = 150
-const RESTS_MS = 500
-
-interface Sample {
-  fence: number
-  counters: Counters
-  looked_ms: number
-}
-
-/** Samples machines that have come of age now: a waiting request does not wait for the next pass of the residency clock. */
-function extraSamples({ host, watched, questions, clock, table }: EvictionContext) {
-  const askedOf = (id: string) => {
-    const machine = table.get(id)?.machine
-    return machine ? questions.of(machine) : undefined
-  }
-  const samples = new Map<string, Sample>()
-  const rests = new Map<string, { fence: number; until_ms: number }>()
-  return {
-    async look(facts: readonly Facts[]): Promise<void> {
-      const now = clock.now()
-      const due = facts
-        .filter((one) => one.state === 'running' && evictability(one, now) === 'soon' && isOfAge(one, now))
-        .slice(0, MEASURES_MAX)
-      const ids = new Set(due.map(({ id }) => id))
-      for (const id of samples.keys()) if (!ids.has(id)) samples.delete(id)
-      for (const [id, { until_ms }] of rests) if (until_ms <= clock.monotonic_ms()) rests.delete(id)
-      if (due.length === 0) return
-      const ended = new Map(due.map(({ id }) => [id, askedOf(id)?.ended ?? 0]))
-      const looked_ms = clock.monotonic_ms()
-      for (const { subject, fence, cpu_usec, rx_bytes, tx_bytes } of await measured(host, ids)) {
-        const { id } = subject
-        const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: ended.get(id) ?? 0, questions_begun: askedOf(id)?.begun ?? 0 }
-        const before = samples.get(id) ?? watched.get(id)
-        if (before?.fence !== fence) samples.set(id, { fence, counters, looked_ms })
-        else if (looked_ms - before.looked_ms >= CLOSER_MS_MIN) {
-          if (!wasBusy(before.counters, counters, looked_ms - before.looked_ms)) rests.set(id, { fence, until_ms: looked_ms + RESTS_MS })
-          samples.set(id, { fence, counters, looked_ms })
-        }
-      }
-    },
-    seen(facts: Facts): Facts {
-      const rest = rests.get(facts.id)
-      return rest?.fence === facts.fence && rest.until_ms > clock.monotonic_ms() ? { ...facts, busy_at: LONG_AGO } : facts
-    },
-  }
-}
-
-function measured(host: EvictionContext['host'], ids: ReadonlySet<string>) {
-  return withTimeout(ANSWER_MS, 'the counters of machines', host.stats([...ids].map(workspaceSubject)))
-}
-
-const LONG_AGO = new Date(0)
-
-function lastOf(...dates: (Date | null | undefined)[]): Date | null {
-  return dates.reduce<Date | null>((last, date) => (date && (last === null || date > last) ? date : last), null)
-}
-
-function sum(sizes: readonly { memory_mib: number }[]): number {
-  return sizes.reduce((all, { memory_mib }) => all + memory_mib, 0)
+function evictableMib(state: EvictorState): number {
+  const { context } = state
+  if (performance.now() < state.pool_full_until_ms) return 0
+  const now = context.clock.now()
+  return memoryOf(factsOfAll(state).filter((one) => mayLeave(one, now))) + comingMib(context)
 }
 
 const REMEMBERED_MS = 20
@@ -276,5 +205,21 @@ function remembered(value: () => number): () => number {
   return () => {
     if (performance.now() >= last.until_ms) last = { value: value(), until_ms: performance.now() + REMEMBERED_MS }
     return last.value
+  }
+}
+
+function stop({ context, next_pass }: EvictorState): void {
+  clearTimeout(next_pass)
+  context.room.setEvictionSource({ wanted: () => undefined, evictable_mib: () => 0 })
+}
+
+function shownState(state: EvictorState): object {
+  const { context, going, passing, next_pass, pool_full_until_ms } = state
+  return {
+    candidates: factsOfAll(state).map((one) => ({ ...one, ...judge(one, context.clock.now()) })),
+    going: Object.fromEntries(going),
+    looking: passing,
+    is_due: next_pass !== undefined,
+    pool_full_until_ms,
   }
 }
