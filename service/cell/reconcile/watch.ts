@@ -35,6 +35,29 @@ export interface Watch {
   state(): object
 }
 
+interface Pass {
+  began_at: Date
+  ended_at: Date | null
+  result: string
+}
+
+interface WatchState {
+  readonly context: ReconcileContext
+  readonly signal: AbortSignal
+  readonly seen: (inventory: Inventory) => Promise<void>
+  readonly late_ms: number
+  readonly ready: PromiseWithResolvers<void>
+  /** The next pass begins when this resolves. */
+  before: Promise<void>
+  /** A pass is requested and has not begun. */
+  asked: boolean
+  /** The first full pass has compared rows and host. */
+  begun: boolean
+  last: Pass | null
+  in_contact: boolean
+  trouble: string | null
+}
+
 /**
  * Follows the machine host: a full pass first, then deaths by events. A full pass follows each loss of contact, because events of that
  * time are lost.
@@ -45,85 +68,114 @@ export function watchHost(
   seen: (inventory: Inventory) => Promise<void>,
   { regular_ms = SWEEP_MS, late_ms = LATE_MS }: Comparing = {},
 ): Watch {
-  const ready = Promise.withResolvers<void>()
-  let sweeping: Promise<void> = Promise.resolve()
-  let asked = false
-  let in_contact = false
-  let begun = false
-  let last: { began_at: Date; ended_at: Date | null; result: string } | null = null
-  let trouble: string | null = 'rows and host are being compared'
+  const state: WatchState = {
+    context,
+    signal,
+    seen,
+    late_ms,
+    ready: Promise.withResolvers(),
+    before: Promise.resolve(),
+    asked: false,
+    begun: false,
+    last: null,
+    in_contact: false,
+    trouble: 'rows and host are being compared',
+  }
+  const timer = setInterval(() => sweepSoon(state), regular_ms)
+  const ended = stayInContact(state).finally(() => clearInterval(timer))
+  return {
+    ready: state.ready.promise,
+    sweepSoon: () => sweepSoon(state),
+    sweep: () => sweep(state),
+    ended,
+    in_contact: () => state.in_contact,
+    trouble: () => state.trouble,
+    state: () => ({ last: state.last, asked: state.asked, in_contact: state.in_contact, trouble: state.trouble }),
+  }
+}
 
-  const compare = async () => {
-    asked = false
-    if (signal.aborted) return
-    const own = { began_at: context.clock.now(), ended_at: null as Date | null, result: 'under way' }
-    last = own
-    const noteEnd = (result: string, is_whole: boolean) => {
-      Object.assign(own, { ended_at: context.clock.now(), result })
-      if (last === own) context.compared?.(is_whole)
+function sweepSoon(state: WatchState): void {
+  if (state.asked) return
+  state.asked = true
+  sweep(state).catch((error: unknown) => state.context.log.warn({ err: error }, 'could not reconcile'))
+}
+
+/** Queues a full pass. It waits for the pass before, but no longer than `late_ms`. */
+function sweep(state: WatchState): Promise<void> {
+  const { context, late_ms } = state
+  const next = state.before.then(() => compare(state))
+  const late = () => context.log.warn('a comparison takes long: the next one does not wait for it')
+  // No other part of the cell acts until the first pass of a term has ended.
+  const end = () => (state.begun ? withTimeout(late_ms, 'a comparison', next) : next)
+  state.before = state.before.then(end).catch((error: unknown) => {
+    if (!(error instanceof TimedOut)) return
+    late()
+    context.compared?.(false)
+  })
+  return next
+}
+
+async function compare(state: WatchState): Promise<void> {
+  const { context } = state
+  state.asked = false
+  if (state.signal.aborted) return
+  const own: Pass = { began_at: context.clock.now(), ended_at: null, result: 'under way' }
+  state.last = own
+  try {
+    const compareGuests = context.guests?.comparing()
+    const { inventory, is_whole } = await reconcile(context, !state.begun)
+    state.begun = true
+    if (isLast(state, own)) {
+      compareGuests?.(inventory.machines)
+      await state.seen(inventory)
     }
+    noteEnd(state, own, is_whole ? 'put right all that it found' : 'could not put right all that it found', is_whole)
+  } catch (error) {
+    noteEnd(state, own, String(error), false)
+    throw error
+  }
+}
+
+function noteEnd(state: WatchState, own: Pass, result: string, is_whole: boolean): void {
+  const { context } = state
+  Object.assign(own, { ended_at: context.clock.now(), result })
+  if (isLast(state, own)) context.compared?.(is_whole)
+}
+
+/** No later pass has begun since: the report of a late one is outdated. */
+function isLast({ last }: WatchState, own: Pass): boolean {
+  return last === own
+}
+
+async function stayInContact(state: WatchState): Promise<void> {
+  const { context, signal } = state
+  for (let wait_ms = RETRY_MS_MIN; !signal.aborted; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
+    const began_ms = performance.now()
     try {
-      const compareGuests = context.guests?.comparing()
-      const { inventory, is_whole } = await reconcile(context, !begun)
-      begun = true
-      if (last === own) {
-        compareGuests?.(inventory.machines)
-        await seen(inventory)
-      }
-      noteEnd(is_whole ? 'put right all that it found' : 'could not put right all that it found', is_whole)
+      await follow(state)
     } catch (error) {
-      noteEnd(String(error), false)
-      throw error
+      state.trouble = troubleOf(error)
+      context.log.warn({ err: error, trouble: state.trouble }, 'the machine host is out of contact')
     }
+    state.in_contact = false
+    if (performance.now() - began_ms > SWEEP_MS) wait_ms = RETRY_MS_MIN
+    await setTimeout(wait_ms, undefined, { signal }).catch(() => undefined) // aborted: the loop ends
   }
-  const sweep = (): Promise<void> => {
-    const next = sweeping.then(compare)
-    const late = () => context.log.warn('a comparison takes long: the next one does not wait for it')
-    // No other part of the cell acts until the first pass of a term has ended.
-    const end = () => (begun ? withTimeout(late_ms, 'a comparison', next) : next)
-    sweeping = sweeping.then(end).catch((error: unknown) => {
-      if (!(error instanceof TimedOut)) return
-      late()
-      context.compared?.(false)
-    })
-    return next
+}
+
+async function follow(state: WatchState): Promise<void> {
+  const { context, signal } = state
+  const { last_event, boot_id } = await context.host.glance()
+  const stream = context.host.events(last_event, signal)
+  // Deaths after last_event come as events; the pass covers all earlier ones.
+  await sweep(state)
+  state.in_contact = true
+  state.trouble = null
+  state.ready.resolve()
+  for await (const event of stream) {
+    if (event.boot_id !== boot_id) return // events are numbered from the start again: make a full pass
+    await handle(context, event)
   }
-  const sweepSoon = () => {
-    if (asked) return
-    asked = true
-    sweep().catch((error: unknown) => context.log.warn({ err: error }, 'could not reconcile'))
-  }
-  const follow = async () => {
-    const { last_event, boot_id } = await context.host.glance()
-    const stream = context.host.events(last_event, signal)
-    // Deaths after last_event come as events; the pass covers all earlier ones.
-    await sweep()
-    in_contact = true
-    trouble = null
-    ready.resolve()
-    for await (const event of stream) {
-      if (event.boot_id !== boot_id) return // events are numbered from the start again: make a full pass
-      await handle(context, event)
-    }
-  }
-  const loop = async () => {
-    for (let wait_ms = RETRY_MS_MIN; !signal.aborted; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
-      const began_ms = performance.now()
-      try {
-        await follow()
-      } catch (error) {
-        trouble = troubleOf(error)
-        context.log.warn({ err: error, trouble }, 'the machine host is out of contact')
-      }
-      in_contact = false
-      if (performance.now() - began_ms > SWEEP_MS) wait_ms = RETRY_MS_MIN
-      await setTimeout(wait_ms, undefined, { signal }).catch(() => undefined) // aborted: the loop ends
-    }
-  }
-  const timer = setInterval(sweepSoon, regular_ms)
-  const ended = loop().finally(() => clearInterval(timer))
-  const state = () => ({ last, asked, in_contact, trouble })
-  return { ready: ready.promise, sweepSoon, sweep, ended, in_contact: () => in_contact, trouble: () => trouble, state }
 }
 
 /** For operators only: a refusal of the host names the owner of its pool. */
