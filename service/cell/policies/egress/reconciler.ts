@@ -14,7 +14,7 @@ import { drawFence } from '../../machines/settle-store.ts'
 import { createSemaphore } from '../../../lib/poll.ts'
 import type { ObservedPolicies } from './observed-policies.ts'
 import { hostEgress, reportedPolicyOf } from './enforcing.ts'
-import { executionPolicies } from './executions.ts'
+import { executionPolicies, type ExecutionPolicies } from './executions.ts'
 import { acknowledge, fencingTokenOfHolder, idsOfProject, type ReportedPolicy } from './store.ts'
 
 export interface EgressReconcilerContext {
@@ -44,6 +44,22 @@ const LATER_MS_MIN = 200
 const LATER_MS_MAX = 5000
 const OF_PROJECT = 'project:'
 
+interface Working {
+  again: boolean
+  done: PromiseWithResolvers<void>
+}
+
+interface ReconcilerState {
+  readonly context: EgressReconcilerContext
+  /** Policies in force, as the host last reported them. */
+  readonly observed: ObservedPolicies
+  readonly executions: ExecutionPolicies
+  readonly signal: AbortSignal
+  /** Workspaces whose policy is being applied: one command at a time for each. */
+  readonly working: Map<string, Working>
+  readonly limited: ReturnType<typeof createSemaphore>
+}
+
 /**
  * Applies policies to running machines: a change as soon as the database reports it, and missed changes with each comparison of rows and
  * host. Each machine gets one command at a time, since the host applies them in order of arrival.
@@ -51,88 +67,104 @@ const OF_PROJECT = 'project:'
 export function startEgressReconciler(
   context: EgressReconcilerContext,
   listener: Listener,
-  book: ObservedPolicies,
+  observed: ObservedPolicies,
   signal: AbortSignal,
 ): EgressReconciler {
-  const { db, log } = context
-  const working = new Map<string, Working>()
-  const inTurn = createSemaphore(AT_ONCE_MAX)
-
-  const work = async (workspace_id: string, asked: Working) => {
-    for (let later_ms = LATER_MS_MIN; !signal.aborted;) {
-      asked.again = false
-      await book.started(workspace_id) // its start may have read an older policy
-      const outcome = await inTurn(() => settle(context, book, workspace_id)).catch((error: unknown): SettleResult => {
-        log.warn({ workspace_id, err: error }, 'a policy is not at its machine yet')
-        return 'later'
-      })
-      if (outcome === 'done') {
-        if (isAskedAgain(asked)) continue
-        working.delete(workspace_id) // before `resolve`, so that a later change starts a new run
-        asked.done.resolve()
-        return
-      }
-      await setTimeout(outcome === 'soon' ? SOON_MS : later_ms, undefined, { signal }).catch(() => undefined)
-      if (outcome === 'later') later_ms = Math.min(later_ms * 2, LATER_MS_MAX)
-    }
+  const state: ReconcilerState = {
+    context,
+    observed,
+    executions: executionPolicies(context, signal),
+    signal,
+    working: new Map(),
+    limited: createSemaphore(AT_ONCE_MAX),
   }
-  const look = (workspace_ids: string[]) => {
-    for (const id of workspace_ids) {
-      const under_way = working.get(id)
-      if (under_way !== undefined) {
-        under_way.again = true
-        continue
-      }
-      const asked = { again: false, done: Promise.withResolvers<void>() }
-      working.set(id, asked)
-      void work(id, asked) // it logs and retries its own errors
-    }
-  }
-  const lookAtAll = async (ids: Promise<string[]>) => {
-    try {
-      look(await ids)
-    } catch (error) {
-      log.warn({ err: error }, 'a change of policies waits for the next comparison')
-    }
-  }
-  const executions = executionPolicies(context, signal)
-  const changed = (of: Parameters<typeof executions.changed>[0]) =>
-    void executions.changed(of).catch((error: unknown) => log.warn({ err: error }, 'executions wait for the next comparison'))
-  const lookAtOne = (workspace_id: string) => {
-    look([workspace_id])
-    changed({ workspace_ids: [workspace_id] })
-  }
-  const compare: EgressReconciler['compare'] = async (inventory) => {
-    const said = inventory.machines.filter(isWorkspace).flatMap((machine) => reportedPolicyOf(machine) ?? [])
-    book.dropMissing(new Set(said.map(({ workspace_id }) => workspace_id)))
-    for (const one of said) book.put(one)
-    look(await readOutdatedPolicies(db, book.all()))
-    await executions.compare(inventory)
-  }
-  const settled: EgressReconciler['settled'] = async (of) => {
-    const ids = 'workspace_id' in of ? [of.workspace_id] : await idsOfProject(db, context.cell_id, of.project_id)
-    if ('project_id' in of) look(ids) // reading the project's ids for an earlier notification may still be in progress
-    await executions.changed('workspace_id' in of ? { workspace_ids: ids } : of)
-    await Promise.all(ids.flatMap((id) => working.get(id)?.done.promise ?? []))
-  }
-  const stop = listener.on('berth_egress', (told) => {
-    if (told === null) {
-      void lookAtAll(readOutdatedPolicies(db, book.all())) // notifications may be missing
-      changed(null)
-    } else if (told.startsWith(OF_PROJECT)) {
-      const project_id = told.slice(OF_PROJECT.length)
-      void lookAtAll(idsOfProject(db, context.cell_id, project_id))
-      changed({ project_id })
-    } else lookAtOne(told)
-  })
-  book.onStale(lookAtOne)
+  const stop = listener.on('berth_egress', (told) => hear(state, told))
+  observed.onStale((workspace_id) => changedWorkspace(state, workspace_id))
   signal.addEventListener('abort', stop, { once: true })
-  return { compare, settled }
+  return {
+    compare: (inventory) => compare(state, inventory),
+    settled: (of) => settled(state, of),
+  }
 }
 
-interface Working {
-  again: boolean
-  done: PromiseWithResolvers<void>
+/** @param told a workspace, or a project with its prefix; null: notifications may be missing. */
+function hear(state: ReconcilerState, told: string | null): void {
+  const { db, cell_id } = state.context
+  if (told === null) {
+    void reconcileFound(state, readOutdatedPolicies(db, state.observed.all()))
+    changedExecutions(state, null)
+  } else if (told.startsWith(OF_PROJECT)) {
+    const project_id = told.slice(OF_PROJECT.length)
+    void reconcileFound(state, idsOfProject(db, cell_id, project_id))
+    changedExecutions(state, { project_id })
+  } else changedWorkspace(state, told)
+}
+
+function changedWorkspace(state: ReconcilerState, workspace_id: string): void {
+  reconcileAll(state, [workspace_id])
+  changedExecutions(state, { workspace_ids: [workspace_id] })
+}
+
+function changedExecutions({ executions, context }: ReconcilerState, of: Parameters<ExecutionPolicies['changed']>[0]): void {
+  executions.changed(of).catch((error: unknown) => context.log.warn({ err: error }, 'executions wait for the next comparison'))
+}
+
+async function reconcileFound(state: ReconcilerState, ids: Promise<string[]>): Promise<void> {
+  try {
+    reconcileAll(state, await ids)
+  } catch (error) {
+    state.context.log.warn({ err: error }, 'a change of policies waits for the next comparison')
+  }
+}
+
+function reconcileAll(state: ReconcilerState, workspace_ids: readonly string[]): void {
+  for (const id of workspace_ids) {
+    const under_way = state.working.get(id)
+    if (under_way !== undefined) {
+      under_way.again = true
+      continue
+    }
+    const asked = { again: false, done: Promise.withResolvers<void>() }
+    state.working.set(id, asked)
+    void reconcileOne(state, id, asked) // it logs and retries its own errors
+  }
+}
+
+async function reconcileOne(state: ReconcilerState, workspace_id: string, asked: Working): Promise<void> {
+  const { context, observed, signal, working, limited } = state
+  for (let later_ms = LATER_MS_MIN; !signal.aborted;) {
+    asked.again = false
+    await observed.started(workspace_id) // its start may have read an older policy
+    const outcome = await limited(() => settle(context, observed, workspace_id)).catch((error: unknown): SettleResult => {
+      context.log.warn({ workspace_id, err: error }, 'a policy is not at its machine yet')
+      return 'later'
+    })
+    if (outcome === 'done') {
+      if (isAskedAgain(asked)) continue
+      working.delete(workspace_id) // before `resolve`, so that a later change starts a new run
+      asked.done.resolve()
+      return
+    }
+    await setTimeout(outcome === 'soon' ? SOON_MS : later_ms, undefined, { signal }).catch(() => undefined)
+    if (outcome === 'later') later_ms = Math.min(later_ms * 2, LATER_MS_MAX)
+  }
+}
+
+async function compare(state: ReconcilerState, inventory: Inventory): Promise<void> {
+  const { context, observed, executions } = state
+  const said = inventory.machines.filter(isWorkspace).flatMap((machine) => reportedPolicyOf(machine) ?? [])
+  observed.dropMissing(new Set(said.map(({ workspace_id }) => workspace_id)))
+  for (const one of said) observed.put(one)
+  reconcileAll(state, await readOutdatedPolicies(context.db, observed.all()))
+  await executions.compare(inventory)
+}
+
+async function settled(state: ReconcilerState, of: { workspace_id: string } | { project_id: string }): Promise<void> {
+  const { context, executions, working } = state
+  const ids = 'workspace_id' in of ? [of.workspace_id] : await idsOfProject(context.db, context.cell_id, of.project_id)
+  if ('project_id' in of) reconcileAll(state, ids) // reading the project's ids for an earlier notification may still be in progress
+  await executions.changed('workspace_id' in of ? { workspace_ids: ids } : of)
+  await Promise.all(ids.flatMap((id) => working.get(id)?.done.promise ?? []))
 }
 
 /** Read through a function, since other calls set it during the awaits. */
@@ -153,21 +185,21 @@ async function readOutdatedPolicies(db: Db, machines: ReportedPolicy[]): Promise
   return found
 }
 
-async function settle(context: EgressReconcilerContext, book: ObservedPolicies, workspace_id: string): Promise<SettleResult> {
+async function settle(context: EgressReconcilerContext, observed: ObservedPolicies, workspace_id: string): Promise<SettleResult> {
   const { db, clock } = context
-  const said = book.get(workspace_id)
+  const said = observed.get(workspace_id)
   if (said === undefined) return 'done' // its next start reads the policy
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
   if (facts === undefined || facts.ownership_epoch > said.epoch) return 'done' // the machine has no owner any more
   const wanted = effectiveOf(facts)
-  if (!meets(said, wanted.revision)) return applyPolicy(context, book, said, hostEgress(wanted))
+  if (!meets(said, wanted.revision)) return applyPolicy(context, observed, said, hostEgress(wanted))
   if (!isWritten(facts, said)) await acknowledge(db, said, clock.now())
   return 'done'
 }
 
 async function applyPolicy(
   context: EgressReconcilerContext,
-  book: ObservedPolicies,
+  observed: ObservedPolicies,
   said: ReportedPolicy,
   egress: ReturnType<typeof hostEgress>,
 ): Promise<SettleResult> {
@@ -179,14 +211,14 @@ async function applyPolicy(
     const speech = { subject: workspaceSubject(workspace_id), operation_id: ids.next(), step: 'egress', epoch, fence }
     const { revision } = await host.setEgress({ ...speech, egress })
     const enforced: ReportedPolicy = { ...said, revision, state: 'enforced' }
-    book.put(enforced)
+    observed.put(enforced)
     await acknowledge(db, enforced, clock.now())
     return 'done'
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     if (error.code === 'fenced') return 'soon' // another operation has used a higher fencing token
     if (error.code === 'not_running' || error.code === 'not_found') {
-      book.drop(workspace_id)
+      observed.drop(workspace_id)
       return 'done'
     }
     log.warn({ workspace_id, err: error }, 'the host did not put a policy in force')
