@@ -1,35 +1,8 @@
 import type { Listener } from '../../db/listen.ts'
-import type { OperationError, Resources } from '../../db/schema.ts'
-import { LIMITS } from '../../../contract/limits.ts'
-import { preCaptureOf, knownKind, type Begun, type KnownKind } from './begin.ts'
-import { admit, noRoom, pending } from './admission.ts'
-import { abandon, attempt, refuse, take } from './attempt.ts'
-import { operationError } from './errors.ts'
-import type { CellContext, Job } from './job.ts'
-import { listOpen, markPending, updatePendingReason, type OtherOperation, type Queued } from './queue-store.ts'
-import { finish, type OpenOperation } from './store.ts'
-import { LostRace } from '../machines/machine-row-store.ts'
-import { HostFailure } from '../host/hostd.ts'
-import { listCapturing } from './builds/store.ts'
-import { isBuild, workOnBuild } from './builds/work.ts'
-import { volumeWork, workOnVolume } from './volumes/work.ts'
-import type { ShortResource } from '../capacity/allocator.ts'
-import { wantOf, type OperationCapacityRequest } from './capacity-requests.ts'
-import {
-  forgetDone,
-  forgetLook,
-  freePermits,
-  inFairShares,
-  isWaiting,
-  mayBegin,
-  newState,
-  nextPassMs,
-  RETRY_MS_MIN,
-  shownState,
-  type Group,
-  type PermitRequest,
-  type State,
-} from './runner-state.ts'
+import type { CellContext } from './job.ts'
+import type { Signals } from './runner-jobs.ts'
+import { runPass } from './runner-pass.ts'
+import { newState, nextPassMs, shownState, type Group, type State } from './runner-state.ts'
 
 export interface RunnerOptions {
   cell: CellContext
@@ -53,346 +26,115 @@ export interface Runner {
 
 /** A failed pass is repeated: the database may have been away for a moment. */
 const LOOK_FAILED_MS = 1000
-const RETRY_MS_MAX = 5000
-/** Short: the machine that occupies the capacity is about to end. */
-const NO_ROOM_RETRY_MS_MAX = 500
+
+interface PassLoop {
+  readonly options: RunnerOptions
+  readonly state: State
+  readonly signals: Signals
+  /** Resolves after the pass under way and the requested one; null: no pass runs. */
+  current: Promise<void> | null
+  /** The requested pass, which has not begun; null: none. */
+  next: PromiseWithResolvers<void> | null
+  timer: NodeJS.Timeout | undefined
+}
 
 /** Runs the operations of one cell. The workspace holds, not this loop, allow one operation per workspace at a time. */
 export function startRunner(options: RunnerOptions): Runner {
   const { cell, signal } = options
   const state = newState()
-  let current: Promise<void> | null = null
-  let again: PromiseWithResolvers<void> | null = null
-  let timer: NodeJS.Timeout | undefined
-
-  const loop = async () => {
-    while (again !== null && !signal.aborted) {
-      const asked: PromiseWithResolvers<void> = again
-      again = null
-      try {
-        await runPass(options, state, { wake, ended })
-        asked.resolve()
-        schedule(nextPassMs(state, cell.clock.now()))
-      } catch (error) {
-        state.left_some = true
-        asked.reject(error)
-        cell.log.warn({ err: error }, 'the operations could not be read')
-        schedule(LOOK_FAILED_MS)
-      }
-    }
-    again?.resolve()
-    again = null
-    current = null
-  }
-  const pass = (): Promise<void> => {
-    if (signal.aborted || state.draining) return Promise.resolve()
-    again ??= Promise.withResolvers<void>()
-    const { promise } = again
-    current ??= loop()
-    return promise
-  }
-  const schedule = (ms: number) => {
-    clearTimeout(timer)
-    if (signal.aborted || state.draining) return
-    timer = setTimeout(wake, ms)
-    timer.unref()
-  }
-  const wake = () => void pass().catch(() => undefined) // logged in the loop; the timer retries
-  // A finished job may free capacity that a running pass counted as used: pass again. Otherwise skip the pass; it would only delay the
-  // reply.
-  const ended = () => {
-    if (current !== null || state.left_some || state.waiting.size > 0) wake()
-  }
+  const signals: Signals = { wake: () => wake(loop), ended: () => jobEnded(loop) }
+  const loop: PassLoop = { options, state, signals, current: null, next: null, timer: undefined }
   // Ignores notifications of operations that run here: their own jobs wrote them, and each job's end wakes the runner.
   const unheard = options.listener.on('berth_operation', (id) => {
-    if (id === null || !state.jobs.has(id)) wake()
+    if (id === null || !state.jobs.has(id)) wake(loop)
   })
   const unfreed = cell.room.onReleased(() => {
-    if (current !== null || state.left_some) wake()
+    if (loop.current !== null || state.left_some) wake(loop)
   })
-  const stop = () => {
+  const end = () => {
     unheard()
     unfreed()
-  }
-  const idle = async () => {
-    while (current !== null || state.jobs.size > 0) {
-      await current
-      await Promise.all([...state.jobs.values()].map(({ done }) => done))
-    }
-  }
-  // Does not wait for start-ups: they go on in their machines, and the next process of the cell waits for them.
-  const settled = async () => {
-    for (;;) {
-      await current
-      const jobs = [...state.jobs.values()].filter(({ group }) => group !== 'startup')
-      if (current === null && jobs.length === 0) return
-      await Promise.race(jobs.flatMap(({ done, moved }) => [done, moved]))
-    }
-  }
-  const end = () => {
-    stop()
-    clearTimeout(timer)
+    clearTimeout(loop.timer)
   }
   signal.addEventListener('abort', end, { once: true })
-  wake()
+  wake(loop)
   return {
-    wake,
-    pass,
-    idle,
-    state: () => ({ looking: current !== null, asked: again !== null, has_timer: timer !== undefined, ...shownState(state) }),
+    wake: () => wake(loop),
+    pass: () => pass(loop),
+    idle: () => idle(loop),
+    state: () => ({ looking: loop.current !== null, asked: loop.next !== null, has_timer: loop.timer !== undefined, ...shownState(state) }),
     async drain() {
       state.draining = true
       end()
-      await settled()
+      await settled(loop)
     },
   }
 }
 
-interface Signals {
-  wake(): void
-  ended(): void
+function wake(loop: PassLoop): void {
+  pass(loop).catch(() => undefined) // logged in the loop; the timer retries
 }
 
-/** One pass over all open operations: begins those that may begin, oldest first, and those that need capacity by fair share. */
-async function runPass(options: RunnerOptions, state: State, signals: Signals): Promise<void> {
-  const { cell } = options
-  forgetLook(state)
-  // Read before the rows: a workspace that is being parked or woken may have another row afterwards.
-  const moving = new Set(cell.parking.inTransition())
-  cell.room.markStale()
-  const { of_workspaces: all, others } = await listOpen(cell.db, cell.cell_id)
-  forgetDone(state, [...all.map(({ operation }) => operation), ...others])
-  await beginOthers(options, state, others, signals)
-  const open = all.filter(({ operation }) => !state.jobs.has(operation.id) && !isWaiting(state, operation.id))
-  const ready = open.filter(({ operation }) => !waitsForMove(cell, operation, moving, signals.wake))
-  for (const { queued, want } of inFairOrder(options, state, ready)) {
-    if (options.signal.aborted || state.draining) return
+function pass(loop: PassLoop): Promise<void> {
+  if (loop.options.signal.aborted || loop.state.draining) return Promise.resolve()
+  loop.next ??= Promise.withResolvers<void>()
+  const { promise } = loop.next
+  loop.current ??= runPasses(loop)
+  return promise
+}
+
+async function runPasses(loop: PassLoop): Promise<void> {
+  const { options, state, signals } = loop
+  const { cell, signal } = options
+  while (loop.next !== null && !signal.aborted) {
+    const asked: PromiseWithResolvers<void> = loop.next
+    loop.next = null
     try {
-      await beginOne(options, state, queued, want, signals)
+      await runPass(options, state, signals)
+      asked.resolve()
+      schedule(loop, nextPassMs(state, cell.clock.now()))
     } catch (error) {
-      scheduleRetry(options, state, queued.operation, error)
+      state.left_some = true
+      asked.reject(error)
+      cell.log.warn({ err: error }, 'the operations could not be read')
+      schedule(loop, LOOK_FAILED_MS)
     }
   }
+  loop.next?.resolve()
+  loop.next = null
+  loop.current = null
 }
 
-interface ScheduledOperation {
-  queued: Queued
-  /** null: it needs no capacity. */
-  want: OperationCapacityRequest | null
+function schedule(loop: PassLoop, ms: number): void {
+  clearTimeout(loop.timer)
+  if (loop.options.signal.aborted || loop.state.draining) return
+  loop.timer = setTimeout(() => wake(loop), ms)
+  loop.timer.unref()
 }
 
-/** Orders requests for capacity by fair share among their positions; other operations keep theirs. Operations without a permit wait. */
-function inFairOrder(options: RunnerOptions, state: State, open: Queued[]): ScheduledOperation[] {
-  const placed = open.filter((queued) => {
-    const place = placeOf(queued)
-    return place === undefined || mayBegin(options, state, place)
-  })
-  if (placed.length < open.length) state.left_some = true
-  const turns = inFairShares(state, placed, placeOf).map((queued): ScheduledOperation => ({
-    queued,
-    want: wantOf(knownKind(queued.operation), queued),
-  }))
-  const owners = new Map(turns.flatMap((turn) => (turn.want === null ? [] : [[turn.want.id, turn] as const])))
-  const asking = [...state.ahead.values(), ...turns.flatMap(({ want }) => (want === null ? [] : [want]))]
-  // An operation without a permit could not use capacity that is reserved for it.
-  const ordered = options.cell.room.setQueue(asking, freePermits(options, state, 'start'))
-  const next = ordered.filter(({ id }) => owners.has(id)).values()
-  return turns.map((turn) => (turn.want === null ? turn : (owners.get(next.next().value?.id ?? '') ?? turn)))
+/**
+ * A finished job may free capacity that a running pass counted as used: pass again. Otherwise skip the pass; it would only delay the
+ * reply.
+ */
+function jobEnded(loop: PassLoop): void {
+  const { state } = loop
+  if (loop.current !== null || state.left_some || state.waiting.size > 0) wake(loop)
 }
 
-function placeOf({ operation, row }: Queued): PermitRequest | undefined {
-  const known = knownKind(operation)
-  return known && { group: known.group, organization_id: row.organization_id }
-}
-
-/** Waits while the workspace is parked or woken. The wait is short: no transition begins while an operation holds the workspace. */
-function waitsForMove(cell: CellContext, operation: OpenOperation, moving: ReadonlySet<string>, wake: () => void): boolean {
-  const moved = [operation.workspace_id, operation.source_workspace_id].filter((id) => id !== null && moving.has(id))
-  for (const id of moved) if (id !== null) void cell.parking.transitionEnded(id).then(wake)
-  return moved.length > 0
-}
-
-async function beginOne(
-  options: RunnerOptions,
-  state: State,
-  { operation, row }: Queued,
-  want: OperationCapacityRequest | null,
-  signals: Signals,
-): Promise<void> {
-  const { room } = options.cell
-  const known = knownKind(operation)
-  const job = jobOf(options, operation)
-  if (known === undefined) return abandon(job, operationError('internal_error', 'This cell does not know the operation'))
-  const { organization_id } = row
-  if (!mayBegin(options, state, { group: known.group, organization_id })) {
-    state.left_some = true
-    if (want !== null) room.withdraw(want.id)
-    return
-  }
-  const begin = async (known: KnownKind, reserved: Resources | null): Promise<Begun | undefined> => {
-    const begun = await take(job, known, reserved, row)
-    if (begun === undefined) options.leftovers()
-    else launch(options, state, { ...job, ...begun }, { known, organization_id }, signals)
-    return begun
-  }
-  if (want === null) await begin(known, null)
-  else await beginWithRoom(options, state, job, known, want, begin, signals)
-}
-
-/** Begins the operation if it gets capacity. Otherwise it waits, and the evictor may free capacity for it. */
-async function beginWithRoom(
-  options: RunnerOptions,
-  state: State,
-  job: Job,
-  known: KnownKind,
-  want: OperationCapacityRequest,
-  begin: (known: KnownKind, reserved: Resources | null) => Promise<Begun | undefined>,
-  signals: Signals,
-): Promise<void> {
-  const { cell } = options
-  const { operation } = job
-  const { required, organization_id } = want
-  const { created_at } = operation
-  const now = cell.clock.now()
-  const host = cell.room.capacity()
-  const refuseIt = async (error: OperationError) => {
-    if (operation.attempt === 0) return refuse(job, known.kind, error)
-    // Undoing the captured part calls the host, which may be away: no other operation may wait for that.
-    run(options, state, operation, { group: known.group, organization_id }, signals, () => refuse(job, known.kind, error))
-  }
-  const answer = host === null ? null : admit({ required, host, created_at, now })
-  if (answer?.kind === 'refuse') {
-    cell.room.withdraw(want.id)
-    return refuseIt(answer.error)
-  }
-  const decision = await cell.room.decide(want, () => begin(known, required))
-  if (decision.kind === 'given' || answer === null) return
-  state.left_some = true
-  const ahead = preCaptureOf(operation)
-  if (ahead !== undefined) {
-    if (!mayBegin(options, state, { group: ahead.group, organization_id: want.organization_id })) return
-    state.ahead.set(operation.id, want)
-    if ((await begin(ahead, null)) === undefined) state.ahead.delete(operation.id)
-    return
-  }
-  let { deadline_at } = answer
-  if (!known.starts) {
-    // App, "Capacity wait": only open, resume and fork wait long. A replacement blocks its workspace, so it waits briefly.
-    deadline_at = new Date(created_at.getTime() + LIMITS.idle.wake_seconds_max * 1000)
-    if (now >= deadline_at || !cell.room.isReachable(want)) {
-      cell.room.withdraw(want.id)
-      return refuseIt(noRoom(required, created_at, now))
-    }
-  }
-  if (state.deadline_at === null || deadline_at < state.deadline_at) state.deadline_at = deadline_at
-  if (known.starts) await tell(options, state, operation, deadline_at, pending(required, deadline_at, decision.short), decision.short)
-}
-
-/** Writes only when the short resources change: many waiting operations must not make each pass long. */
-async function tell(
-  { cell }: RunnerOptions,
-  state: State,
-  operation: OpenOperation,
-  deadline_at: Date,
-  error: OperationError,
-  short: readonly ShortResource[],
-): Promise<void> {
-  const before = state.told.get(operation.id)
-  const told = short.join()
-  if (operation.state === 'queued') await markPending(cell.db, operation, cell.clock.now(), deadline_at, error)
-  else if (before !== undefined && before !== told) await updatePendingReason(cell.db, operation, cell.clock.now(), error)
-  state.told.set(operation.id, told)
-}
-
-/** Begins operations on volumes and builds. Fails those on any other target, so that the caller does not wait for ever. */
-async function beginOthers(options: RunnerOptions, state: State, others: readonly OtherOperation[], signals: Signals): Promise<void> {
-  const capturing = await listCapturing(
-    options.cell.db,
-    others.filter(isBuild).map(({ subject_id }) => subject_id),
-  )
-  for (const other of inFairShares(state, others, placeOfOther)) {
-    if (options.signal.aborted || state.draining) return
-    if (state.jobs.has(other.id) || isWaiting(state, other.id)) continue
-    const place = placeOfOther(other)
-    if (place === undefined) await giveUp(options.cell, other)
-    // The end of the capture wakes the runner.
-    else if (capturing.has(other.subject_id) || !mayBegin(options, state, place)) state.left_some = true
-    else if (isBuild(other)) run(options, state, other, place, signals, () => workOnBuild(options.cell, other, options.signal))
-    else run(options, state, other, place, signals, () => workOnVolume(options.cell, other, options.signal))
+async function idle(loop: PassLoop): Promise<void> {
+  const { jobs } = loop.state
+  while (loop.current !== null || jobs.size > 0) {
+    await loop.current
+    await Promise.all([...jobs.values()].map(({ done }) => done))
   }
 }
 
-function placeOfOther(other: OtherOperation): PermitRequest | undefined {
-  const { owner_id: organization_id } = other
-  if (isBuild(other)) return { group: 'build', organization_id }
-  return volumeWork(other) === undefined ? undefined : { group: 'volume', organization_id }
-}
-
-async function giveUp(cell: CellContext, other: OtherOperation): Promise<void> {
-  const error = operationError('internal_error', 'This cell does not know the operation')
-  await finish(cell.db, other, cell.clock.now(), { state: 'failed', error }).catch((lost: unknown) => {
-    if (!(lost instanceof LostRace)) throw lost
-  })
-}
-
-function jobOf({ cell, signal }: RunnerOptions, operation: OpenOperation): Job {
-  return { cell, operation, signal }
-}
-
-function launch(options: RunnerOptions, state: State, job: Job, { known, organization_id }: Launched, signals: Signals): void {
-  run(options, state, job.operation, { group: known.group, organization_id }, signals, async (waitsForGuest) => {
-    try {
-      if ((await attempt({ ...job, waitsForGuest }, known)) === 'lost') options.leftovers()
-      if (known.waits_after) state.left_some = true // the write that ends it sends no notification to this process
-    } finally {
-      state.ahead.delete(job.operation.id)
-    }
-  })
-}
-
-/** @param work rejects if the operation is to be attempted again. */
-function run(options: RunnerOptions, state: State, operation: Taken, place: PermitRequest, signals: Signals, work: Work): void {
-  const { promise: moved, resolve: move } = Promise.withResolvers<void>()
-  const waitsForGuest = () => {
-    const known = state.jobs.get(operation.id)
-    if (known === undefined || known.group === 'startup') return
-    state.jobs.set(operation.id, { ...known, group: 'startup' })
-    move()
-    signals.ended() // its permit is released
+/** Does not wait for start-ups: they go on in their machines, and the next process of the cell waits for them. */
+async function settled(loop: PassLoop): Promise<void> {
+  for (;;) {
+    await loop.current
+    const jobs = [...loop.state.jobs.values()].filter(({ group }) => group !== 'startup')
+    if (loop.current === null && jobs.length === 0) return
+    await Promise.race(jobs.flatMap(({ done, moved }) => [done, moved]))
   }
-  const inTurn = async () => {
-    try {
-      await work(waitsForGuest)
-      state.waiting.delete(operation.id)
-    } catch (error) {
-      if (!(error instanceof LostRace)) scheduleRetry(options, state, operation, error)
-    }
-    state.jobs.delete(operation.id)
-    options.cell.room.released() // it may have released capacity, or its reservation
-    signals.ended()
-  }
-  const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
-  state.jobs.set(operation.id, { ...place, done: entered.then(inTurn), moved })
-  enter()
-}
-
-type Work = (waitsForGuest: () => void) => Promise<void>
-type Taken = Pick<OpenOperation, 'id' | 'kind' | 'attempt'>
-
-interface Launched {
-  known: KnownKind
-  organization_id: string
-}
-
-/** Schedules another attempt: the failure says nothing about the operation (database away, our own mistake). */
-function scheduleRetry(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {
-  if (options.signal.aborted) return
-  const { log } = options.cell
-  const about = { operation_id: operation.id, kind: operation.kind, attempt: operation.attempt, err: error }
-  const has_no_room = error instanceof HostFailure && error.code === 'no_capacity'
-  if (has_no_room) log.info(about, 'the host has no room yet, and is asked again')
-  else log.error(about, 'an attempt fell over')
-  const longest_ms = has_no_room ? NO_ROOM_RETRY_MS_MAX : RETRY_MS_MAX
-  const wait_ms = Math.min((state.waiting.get(operation.id)?.wait_ms ?? RETRY_MS_MIN / 2) * 2, longest_ms)
-  state.waiting.set(operation.id, { wait_ms, until_ms: performance.now() + wait_ms })
 }
