@@ -4,9 +4,9 @@ import type { Opener } from '../../../core/keys/ring/sealed-values.ts'
 import { placeholderOf } from '../../../core/secrets/authority.ts'
 import { openSecret } from '../../../core/secrets/envelope.ts'
 import { mayBeBound, mayUse } from '../../../core/secrets/rules.ts'
-import { readerOf } from '../../../db/reader.ts'
+import { readerOf, type Reader } from '../../../db/reader.ts'
 import type { Db } from '../../../db/database.ts'
-import { createBuckets } from '../../../http/buckets.ts'
+import { createBuckets, type Buckets } from '../../../http/buckets.ts'
 import { databaseIsUnavailable } from '../../../http/database-failure.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
@@ -51,76 +51,100 @@ interface SecretsDeps {
   log: Logger
 }
 
-export function createSecrets(
-  { db, opener, authorities, clock, log }: SecretsDeps,
-  per_minute: number = LIMITS.secret.resolutions_per_minute,
-): Secrets {
-  const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.caller.callers_counted_max }, clock)
-  const reads = readerOf(db)
+interface SecretsState extends SecretsDeps {
+  readonly reads: Reader
+  /** Bounds how often the secrets of each workspace are opened. */
+  readonly budgets: Buckets
+}
 
-  const open = async (workspace: SecretLookup, secret: FoundSecret, authority: KnownAuthority | null): Promise<string> => {
-    const { secret_id, version, name, key_id } = secret
-    if (authority !== null && secret.hosts !== null) return placeholderOf(authority.private_key, secret_id)
-    try {
-      return await openFound(opener, secret)
-    } catch (error) {
-      // The cause does not contain the value, which could not be opened.
-      log.error({ err: error, workspace_id: workspace.id, secret_id, version, key_id }, 'a secret could not be opened')
-      throw fail('dependency_unavailable', null, `The secret ${name} cannot be read at the moment`, { retry_after_seconds: 5 })
-    }
-  }
-  /** Reads the database each time, so that a new binding counts at once. During an outage workspaces without secrets continue. */
-  const find = async (workspace: SecretLookup & { has_secrets: boolean }, names: readonly string[]): Promise<FoundSecret[]> => {
-    try {
-      return await findSecrets(reads, workspace, names)
-    } catch (error) {
-      if (!workspace.has_secrets && names.length === 0 && databaseIsUnavailable(error)) return []
-      throw error
-    }
-  }
-  const authorityOf = async (workspace: SecretLookup): Promise<KnownAuthority> => {
-    try {
-      return await authorities.of(workspace.id)
-    } catch (error) {
-      if (databaseIsUnavailable(error)) throw error
-      log.error({ err: error, workspace_id: workspace.id }, "a workspace's authority could not be opened")
-      throw fail('dependency_unavailable', null, "The workspace's authority cannot be read at the moment", { retry_after_seconds: 5 })
-    }
-  }
-  const openAll = async (workspace: SecretLookup, usable: readonly FoundSecret[]): Promise<ResolvedSecrets> => {
-    const retry_after_seconds = buckets.take(workspace.id)
-    if (retry_after_seconds > 0) {
-      throw fail('rate_limited', null, 'Secrets of the workspace are read too often', { retry_after_seconds })
-    }
-    const authority = usable.some(({ hosts }) => hosts !== null) ? await authorityOf(workspace) : null
-    const values = await Promise.all(usable.map(async (secret) => [secret.name, await open(workspace, secret, authority)] as const))
-    return { values: Object.fromEntries(values), authority }
-  }
+type Workspace = SecretLookup & { has_secrets: boolean }
+
+export function createSecrets(deps: SecretsDeps, per_minute: number = LIMITS.secret.resolutions_per_minute): Secrets {
+  const limits = { tokens: per_minute, seconds: 60, names_max: LIMITS.caller.callers_counted_max }
+  const state: SecretsState = { ...deps, reads: readerOf(deps.db), budgets: createBuckets(limits, deps.clock) }
   return {
-    trust: createTrust(log),
-    async valuesFor(workspace, tool, names) {
-      const found = await find(workspace, names)
-      const usable = found.filter((secret) => isUsable(secret, workspace, tool))
-      const refused = names.filter((name) => !usable.some((secret) => secret.name === name))
-      if (refused.length > 0) throw notAvailable(refused, 'The workspace may not use these secrets')
-      return usable.length === 0 ? NOTHING : openAll(workspace, usable)
-    },
-    async valueForGit(workspace, name) {
-      const found = await findSecrets(reads, workspace, [name])
-      const usable = found.filter((secret) => secret.name === name && isUsable(secret, workspace, 'git'))
-      const { values, authority } = usable.length === 0 ? NOTHING : await openAll(workspace, usable)
-      const value = values[name]
-      if (value !== undefined) return { value, authority }
-      throw notAvailable(
-        [name],
-        'The workspace may not use this secret for git: the secret must be live and its allowed_tools must include git',
-      )
-    },
-    async authorityForGit(workspace) {
-      const found = workspace.has_secrets ? await find(workspace, []) : []
-      const is_led = found.some((secret) => secret.hosts !== null && isUsable(secret, workspace, 'git'))
-      return is_led ? authorityOf(workspace) : null
-    },
+    trust: createTrust(deps.log),
+    valuesFor: (workspace, tool, names) => valuesFor(state, workspace, tool, names),
+    valueForGit: (workspace, name) => valueForGit(state, workspace, name),
+    authorityForGit: (workspace) => authorityForGit(state, workspace),
+  }
+}
+
+async function valuesFor(
+  state: SecretsState,
+  workspace: Workspace,
+  tool: 'exec' | 'pty',
+  names: readonly string[],
+): Promise<ResolvedSecrets> {
+  const found = await find(state, workspace, names)
+  const usable = found.filter((secret) => isUsable(secret, workspace, tool))
+  const refused = names.filter((name) => !usable.some((secret) => secret.name === name))
+  if (refused.length > 0) throw notAvailable(refused, 'The workspace may not use these secrets')
+  return usable.length === 0 ? NOTHING : openAll(state, workspace, usable)
+}
+
+async function valueForGit(state: SecretsState, workspace: SecretLookup, name: string): Promise<ResolvedSecret> {
+  const found = await findSecrets(state.reads, workspace, [name])
+  const usable = found.filter((secret) => secret.name === name && isUsable(secret, workspace, 'git'))
+  const { values, authority } = usable.length === 0 ? NOTHING : await openAll(state, workspace, usable)
+  const value = values[name]
+  if (value !== undefined) return { value, authority }
+  throw notAvailable(
+    [name],
+    'The workspace may not use this secret for git: the secret must be live and its allowed_tools must include git',
+  )
+}
+
+async function authorityForGit(state: SecretsState, workspace: Workspace): Promise<KnownAuthority | null> {
+  const found = workspace.has_secrets ? await find(state, workspace, []) : []
+  const is_led = found.some((secret) => secret.hosts !== null && isUsable(secret, workspace, 'git'))
+  return is_led ? authorityOf(state, workspace) : null
+}
+
+/** Reads the database each time, so that a new binding counts at once. During an outage workspaces without secrets continue. */
+async function find({ reads }: SecretsState, workspace: Workspace, names: readonly string[]): Promise<FoundSecret[]> {
+  try {
+    return await findSecrets(reads, workspace, names)
+  } catch (error) {
+    if (!workspace.has_secrets && names.length === 0 && databaseIsUnavailable(error)) return []
+    throw error
+  }
+}
+
+async function openAll(state: SecretsState, workspace: SecretLookup, usable: readonly FoundSecret[]): Promise<ResolvedSecrets> {
+  const retry_after_seconds = state.budgets.take(workspace.id)
+  if (retry_after_seconds > 0) {
+    throw fail('rate_limited', null, 'Secrets of the workspace are read too often', { retry_after_seconds })
+  }
+  const authority = usable.some(({ hosts }) => hosts !== null) ? await authorityOf(state, workspace) : null
+  const values = await Promise.all(usable.map(async (secret) => [secret.name, await open(state, workspace, secret, authority)] as const))
+  return { values: Object.fromEntries(values), authority }
+}
+
+async function open(
+  { opener, log }: SecretsState,
+  workspace: SecretLookup,
+  secret: FoundSecret,
+  authority: KnownAuthority | null,
+): Promise<string> {
+  const { secret_id, version, name, key_id } = secret
+  if (authority !== null && secret.hosts !== null) return placeholderOf(authority.private_key, secret_id)
+  try {
+    return await openFound(opener, secret)
+  } catch (error) {
+    // The cause does not contain the value, which could not be opened.
+    log.error({ err: error, workspace_id: workspace.id, secret_id, version, key_id }, 'a secret could not be opened')
+    throw fail('dependency_unavailable', null, `The secret ${name} cannot be read at the moment`, { retry_after_seconds: 5 })
+  }
+}
+
+async function authorityOf({ authorities, log }: SecretsState, workspace: SecretLookup): Promise<KnownAuthority> {
+  try {
+    return await authorities.of(workspace.id)
+  } catch (error) {
+    if (databaseIsUnavailable(error)) throw error
+    log.error({ err: error, workspace_id: workspace.id }, "a workspace's authority could not be opened")
+    throw fail('dependency_unavailable', null, "The workspace's authority cannot be read at the moment", { retry_after_seconds: 5 })
   }
 }
 
