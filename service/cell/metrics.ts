@@ -1,6 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { OBSERVED_STATES } from '../../contract/states/machine.ts'
-import { PORT_REFUSALS } from '../../contract/port-refusals.ts'
 import type { Db } from '../db/database.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Inventory, MachineHost } from './host/hostd.ts'
@@ -10,7 +9,7 @@ import type { CapacityAllocator } from './capacity/allocator.ts'
 import { countWorkspaces, readEndedOperations, readOpenOperations } from './metrics-store.ts'
 import { RECOVERIES, type Recovery } from './reconcile/recoveries.ts'
 import { EVICTIONS, PARKING_MOVES, type Eviction, type ParkingMove } from './machines/parking-moves.ts'
-import type { PortMetrics } from './ports/port-metrics.ts'
+import { openPortMetrics, type PortMetrics } from './ports/port-metrics.ts'
 
 export interface CellMetrics {
   ports: PortMetrics
@@ -65,6 +64,11 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
   endedOperations(registry, options)
   hostGauges(registry, options)
   layerGauges(registry, options)
+  const counted = openMachineCounters(registry)
+  return { registry, ports: openPortMetrics(registry), ...counted }
+}
+
+function openMachineCounters(registry: Registry): Omit<CellMetrics, 'registry' | 'ports'> {
   const recoveries = new Counter({
     name: 'berth_recoveries_total',
     help: 'What the comparison of database and host has put right',
@@ -89,69 +93,12 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
     labelNames: ['outcome'],
     registers: [registry],
   })
-  const visitors = new Counter({
-    name: 'berth_port_visitors_total',
-    help: 'Visitors of ports that were let in, or refused by the reason that they are told',
-    labelNames: ['outcome'],
-    registers: [registry],
-  })
-  const leases = new Gauge({ name: 'berth_port_leases', help: 'Visitors of ports that are let in', registers: [registry] })
-  const port_requests = new Counter({
-    name: 'berth_port_requests_total',
-    help: 'Requests to ports of workspaces that were passed on',
-    registers: [registry],
-  })
-  const port_bytes = new Counter({
-    name: 'berth_port_bytes_total',
-    help: 'Bytes of visitors of ports: received from them, and sent to them',
-    labelNames: ['direction'],
-    registers: [registry],
-  })
-  const told = new Counter({
-    name: 'berth_port_refusals_total',
-    help: 'Answers that visitors of ports were given in the place of the app, by their reason',
-    labelNames: ['reason'],
-    registers: [registry],
-  })
-  const turned_away = new Counter({
-    name: 'berth_port_turned_away_total',
-    help: 'Connections of visitors of ports that were ended at once, since there were too many',
-    registers: [registry],
-  })
-  const connections = new Gauge({
-    name: 'berth_port_connections',
-    help: 'Connections that visitors of ports have open, whether or not they are let in',
-    registers: [registry],
-  })
   // Starts every series at 0: an alarm sees a series rise, not begin.
-  for (const direction of ['received', 'sent']) port_bytes.inc({ direction }, 0)
-  visitors.inc({ outcome: 'granted' }, 0)
-  for (const reason of Object.keys(PORT_REFUSALS)) told.inc({ reason }, 0)
-  for (const [reason, { by }] of Object.entries(PORT_REFUSALS)) if (by !== 'proxy') visitors.inc({ outcome: reason }, 0)
   for (const what of RECOVERIES) recoveries.inc({ what }, 0)
   for (const reason of DEATH_REASONS) deaths.inc({ reason }, 0)
   for (const move of PARKING_MOVES) moves.inc({ move }, 0)
   for (const outcome of EVICTIONS) evictions.inc({ outcome }, 0)
   return {
-    registry,
-    ports: {
-      granted(over) {
-        visitors.inc({ outcome: 'granted' })
-        leases.inc()
-        over.addEventListener('abort', () => leases.dec(), { once: true })
-      },
-      refused: (reason) => visitors.inc({ outcome: reason }),
-      used({ requests, received_bytes, sent_bytes }) {
-        port_requests.inc(requests)
-        port_bytes.inc({ direction: 'received' }, received_bytes)
-        port_bytes.inc({ direction: 'sent' }, sent_bytes)
-      },
-      tallied(tally, more_connections) {
-        for (const [reason, many] of tally.refused) told.inc({ reason }, many)
-        turned_away.inc(tally.turned_away)
-        connections.inc(more_connections)
-      },
-    },
     recovered: (what) => recoveries.inc({ what }),
     died: (reason) => deaths.inc({ reason: DEATH_REASONS.has(reason) ? reason : 'other' }),
     moved: (move) => moves.inc({ move }),

@@ -1,4 +1,5 @@
-import type { PortRefusal } from '../../../contract/port-refusals.ts'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
 import type { Count, Tally } from './frames.ts'
 
 export interface PortMetrics {
@@ -8,4 +9,75 @@ export interface PortMetrics {
   used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
   /** A proxy's own counters, and the change in its open connections. */
   tallied(tally: Tally, more_connections: number): void
+}
+
+export function openPortMetrics(registry: Registry): PortMetrics {
+  return { ...openVisitorMetrics(registry), ...openProxyMetrics(registry) }
+}
+
+/** Visitors that the cell admits, and their requests. */
+function openVisitorMetrics(registry: Registry): Pick<PortMetrics, 'granted' | 'refused' | 'used'> {
+  const visitors = new Counter({
+    name: 'berth_port_visitors_total',
+    help: 'Visitors of ports that were let in, or refused by the reason that they are told',
+    labelNames: ['outcome'],
+    registers: [registry],
+  })
+  const leases = new Gauge({ name: 'berth_port_leases', help: 'Visitors of ports that are let in', registers: [registry] })
+  const port_requests = new Counter({
+    name: 'berth_port_requests_total',
+    help: 'Requests to ports of workspaces that were passed on',
+    registers: [registry],
+  })
+  const port_bytes = new Counter({
+    name: 'berth_port_bytes_total',
+    help: 'Bytes of visitors of ports: received from them, and sent to them',
+    labelNames: ['direction'],
+    registers: [registry],
+  })
+  // Starts every series at 0: an alarm sees a series rise, not begin.
+  for (const direction of ['received', 'sent']) port_bytes.inc({ direction }, 0)
+  visitors.inc({ outcome: 'granted' }, 0)
+  for (const [reason, { by }] of Object.entries(PORT_REFUSALS)) if (by !== 'proxy') visitors.inc({ outcome: reason }, 0)
+  return {
+    granted(over) {
+      visitors.inc({ outcome: 'granted' })
+      leases.inc()
+      over.addEventListener('abort', () => leases.dec(), { once: true })
+    },
+    refused: (reason) => visitors.inc({ outcome: reason }),
+    used({ requests, received_bytes, sent_bytes }) {
+      port_requests.inc(requests)
+      port_bytes.inc({ direction: 'received' }, received_bytes)
+      port_bytes.inc({ direction: 'sent' }, sent_bytes)
+    },
+  }
+}
+
+/** The answers and connections that proxies report. */
+function openProxyMetrics(registry: Registry): Pick<PortMetrics, 'tallied'> {
+  const told = new Counter({
+    name: 'berth_port_refusals_total',
+    help: 'Answers that visitors of ports were given in the place of the app, by their reason',
+    labelNames: ['reason'],
+    registers: [registry],
+  })
+  const turned_away = new Counter({
+    name: 'berth_port_turned_away_total',
+    help: 'Connections of visitors of ports that were ended at once, since there were too many',
+    registers: [registry],
+  })
+  const connections = new Gauge({
+    name: 'berth_port_connections',
+    help: 'Connections that visitors of ports have open, whether or not they are let in',
+    registers: [registry],
+  })
+  for (const reason of Object.keys(PORT_REFUSALS)) told.inc({ reason }, 0)
+  return {
+    tallied(tally, more_connections) {
+      for (const [reason, many] of tally.refused) told.inc({ reason }, many)
+      turned_away.inc(tally.turned_away)
+      connections.inc(more_connections)
+    },
+  }
 }
