@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../contract/limits.ts'
 import type { Db } from '../db/database.ts'
 import type { Listener } from '../db/listen.ts'
-import { createServer, type Observation } from '../http/pipeline.ts'
+import { createServer, type Observation, type ServerHandle } from '../http/pipeline.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 import type { AgentLinks } from './host/agent.ts'
@@ -18,9 +18,9 @@ import type { Secrets } from './policies/secrets/resolve.ts'
 import type { MachineTable } from './machines/table.ts'
 import type { Executions } from './filetree/executions/executions.ts'
 import type { Trees } from './filetree/trees/trees.ts'
-import { createDiskReads, type DiskHost } from './admission/disk/reads.ts'
+import { createDiskReads, type DiskHost, type DiskReads } from './admission/disk/reads.ts'
 import { openApiKeys } from './admission/api-keys.ts'
-import { createAdmissionControl } from './admission/gate.ts'
+import { createAdmissionControl, type AdmissionControl, type GateDeps } from './admission/gate.ts'
 import { openVerificationKeys } from './admission/keys.ts'
 import { openPeople } from './admission/people.ts'
 import type { CallPermits } from './admission/call-permits.ts'
@@ -75,31 +75,51 @@ export interface Gateway {
 }
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { db, listener, clock, table, ids } = options
-  const keys = await openVerificationKeys(db, listener, clock)
-  const api_keys = openApiKeys(db, listener)
-  const people = openPeople(db, listener, clock)
-  const disks = createDiskReads({
-    host: options.host,
-    table,
-    clock,
-    ...(options.agent_deadlines ? { deadlines: options.agent_deadlines } : {}),
-  })
-  const uses = createToolUses({ db, clock, ids, log: options.log })
-  const unwritten = (error: unknown) => options.log.warn({ err: error }, 'who used which tool was not written yet')
+  const { db, listener, clock, ids, log } = options
+  const credentials = {
+    keys: await openVerificationKeys(db, listener, clock),
+    api_keys: openApiKeys(db, listener),
+    people: openPeople(db, listener, clock),
+  }
+  const disks = openDiskReads(options)
+  const uses = createToolUses({ db, clock, ids, log })
+  const unwritten = (error: unknown) => log.warn({ err: error }, 'who used which tool was not written yet')
   const closing = new AbortController()
   tickEvery(FLUSH_MS, uses.flush, unwritten, closing.signal)
-  const gate = createAdmissionControl({
-    table,
-    uses,
-    disks,
+  const gate = openAdmission(options, { ...credentials, disks, uses })
+  const server = openServer(options, gate)
+  const address = await server.listen(options.listen)
+  return {
+    address,
+    drain: () => gate.drain(),
+    async close() {
+      gate.drain()
+      // A stalled reader would delay the close for ever.
+      const late = setTimeout(() => server.breakOff(), options.drain_ms ?? DRAIN_MS)
+      await server.close()
+      clearTimeout(late)
+      closing.abort()
+      await uses.flush().catch(unwritten)
+      credentials.api_keys.close()
+      credentials.people.close()
+      credentials.keys.close()
+      disks.close()
+    },
+  }
+}
+
+function openDiskReads({ host, table, clock, agent_deadlines }: GatewayOptions): DiskReads {
+  return createDiskReads({ host, table, clock, ...(agent_deadlines ? { deadlines: agent_deadlines } : {}) })
+}
+
+function openAdmission(options: GatewayOptions, own: Pick<GateDeps, 'keys' | 'api_keys' | 'people' | 'disks' | 'uses'>): AdmissionControl {
+  return createAdmissionControl({
+    ...own,
+    table: options.table,
     waking: options.waking,
-    cancelSuspend: (asked, tool_call_at) => cancelSuspend(db, asked, tool_call_at),
-    keys,
-    api_keys,
-    people,
+    cancelSuspend: (asked, tool_call_at) => cancelSuspend(options.db, asked, tool_call_at),
     agents: options.agents,
-    clock,
+    clock: options.clock,
     cell_id: options.cell_id,
     issuer: options.issuer,
     audience: options.endpoint,
@@ -107,7 +127,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.places ? { places: options.places } : {}),
     ...(options.rooms ? { rooms: options.rooms } : {}),
   })
-  const server = createServer<TreeDeps, CallLease>({
+}
+
+function openServer(options: GatewayOptions, gate: AdmissionControl): ServerHandle {
+  const { db, table, ids, clock } = options
+  return createServer<TreeDeps, CallLease>({
     surface: 'cell',
     routes: TOOL_ROUTES,
     deps: {
@@ -133,22 +157,4 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.observe ? { observe: options.observe } : {}),
     ...(options.validate_answers ? { validate_answers: true } : {}),
   })
-  const address = await server.listen(options.listen)
-  return {
-    address,
-    drain: () => gate.drain(),
-    async close() {
-      gate.drain()
-      // A stalled reader would delay the close for ever.
-      const late = setTimeout(() => server.breakOff(), options.drain_ms ?? DRAIN_MS)
-      await server.close()
-      clearTimeout(late)
-      closing.abort()
-      await uses.flush().catch(unwritten)
-      api_keys.close()
-      people.close()
-      keys.close()
-      disks.close()
-    },
-  }
 }
