@@ -41,6 +41,7 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['layer_make.', []], // its result depends only on a disk: machine/internal/hostd tests it
   ['layer_drop.', []], // no operation triggers it: machine/internal/hostd tests it
   ['volume', []], // tests/acceptance/volume-failpoints.test.ts
+  ['tree_apply.', []], // tests/acceptance/execution-failpoints.test.ts
   ['unpause.', []], // only after an undone suspend: machine/internal/hostd tests it
 ]
 
@@ -69,9 +70,12 @@ export function everyPoint(hostd_names: string[]): Point[] {
   // Mails: tests/api/mail.test.ts.
   // Payments: tests/api/payment-invoices.test.ts and payment-killed.test.ts.
   // Volumes: tests/acceptance/volume-failpoints.test.ts.
+  // Executions: tests/acceptance/execution-failpoints.test.ts.
   const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
     (name) =>
-      !/^(change\.|tree\.|startup\.|template_build\.|warm\.|draft_state\.|layer_collect\.|export\.|mail\.|payment\.|volume_)/.test(name),
+      !/^(change\.|tree\.|startup\.|template_build\.|warm\.|draft_state\.|layer_collect\.|export\.|mail\.|payment\.|volume_|execution\.)/.test(
+        name,
+      ),
   )
   const own = names.map((name): Point => {
     const [kind] = name.split('.') as [Kind]
