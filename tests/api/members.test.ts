@@ -183,7 +183,7 @@ test('the organizations of a person, and invitations, projects and keys of an or
   )
   const answers = await Promise.all(many)
   const refused = answers.filter(({ status }) => status === 403)
-  assert.deepEqual([refused.length, refusal(refused[0] ?? answers[0]!)], [5, [403, 'quota_exceeded']]) // eslint-disable-line @typescript-eslint/no-non-null-assertion
+  assert.deepEqual([refused.length, refusal(refused[0] ?? answers[0]!)], [5, [403, 'quota_exceeded']]) // oxlint-disable-line typescript/no-non-null-assertion
   const organization_id = answers.find(({ status }) => status === 201)?.body.id as string
   const { superuser: db } = s.w.database
   const now = s.w.clock.now()

@@ -26,7 +26,7 @@ export interface TestClock extends Clock {
 export interface Answer {
   status: number
   // Bodies have many shapes, and the server has checked each against its schema.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  // oxlint-disable-next-line typescript/no-explicit-any
   body: any
   headers: Headers
 }

@@ -39,7 +39,7 @@ export async function serveHost(host: FakeHost, guests: Guests, socket: string):
 }
 
 // Bodies are what the cell's own link sends: each verb takes its own.
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
+// oxlint-disable-next-line typescript/no-explicit-any
 type Work = (body: any) => Promise<unknown>
 
 /** Verbs of service/cell/host/hostd-client.ts, without file-first trees. */
