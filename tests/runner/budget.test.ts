@@ -70,7 +70,10 @@ test('a slow computer gets proportionally more time, and next to other work noth
   assert.match(busy.text, /Not judged, since other work took 40 %/)
   const quiet = judgedBudget([report(UNIT, 60)], QUIET, { [UNIT]: 20 })
   assert.equal(quiet.failed, true)
-  assert.match(quiet.text, /1\.0 min of {2}0\.3 min {2}computes \(1\)[\s\S]*Over their budget:\n {2}files of the kind computes [^\n]*\n {2}tests\/api\/app/)
+  assert.match(
+    quiet.text,
+    /1\.0 min of {2}0\.3 min {2}computes \(1\)[\s\S]*Over their budget:\n {2}files of the kind computes [^\n]*\n {2}tests\/api\/app/,
+  )
 })
 
 test('the time of a run is that of its longest lane, then the exclusive files, then the ledger', () => {
