@@ -51,7 +51,7 @@ export const TemplateFilesQuery = Type.Object({
   ...page,
   path: Type.Optional(
     Type.String({
-      pattern: '^(/|(/(?!\\.{1,2}(/|$))[^/\\p{Cs}\\u0000]+)+)$',
+      pattern: '^(/|(/(?!\\.{1,2}(/|$))[^/\\u0000\\ud800-\\udfff]+)+)$',
       maxLength: path_bytes_max,
       default: '/',
       description: 'Of a directory, whose entries are listed, or of anything else, which is the only row',

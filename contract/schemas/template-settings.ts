@@ -3,7 +3,7 @@ import { LIMITS } from '../limits.ts'
 
 const strict = { additionalProperties: false }
 const Name = Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,127}$' })
-const Text = Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: LIMITS.input.bytes_max })
+const Text = Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', maxLength: LIMITS.input.bytes_max })
 
 const resources = {
   cpu_millis: Type.Integer({ minimum: 100, maximum: 1_000_000 }),
@@ -15,13 +15,13 @@ const StepName = Type.String({
   pattern: '^[a-z0-9][a-z0-9_-]{0,39}$',
   description: 'Unique among the commands and services of the version',
 })
-const Word = Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: LIMITS.startup.word_bytes_max })
+const Word = Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', maxLength: LIMITS.startup.word_bytes_max })
 const Argv = Type.Array(Word, { minItems: 1, maxItems: LIMITS.startup.argv_max })
 const run = {
   name: StepName,
   argv: Argv,
-  cwd: Type.Optional(Type.String({ pattern: '^/[^\\p{Cs}\\u0000]*$', maxLength: 4096, description: '/home/user when absent' })),
-  user: Type.Optional(Type.String({ pattern: '^[^\\p{Cs}\\u0000]+$', maxLength: 64, description: 'user when absent' })),
+  cwd: Type.Optional(Type.String({ pattern: '^/[^\\u0000\\ud800-\\udfff]*$', maxLength: 4096, description: '/home/user when absent' })),
+  user: Type.Optional(Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]+$', maxLength: 64, description: 'user when absent' })),
   env: Type.Optional(Type.Record(Name, Text, { ...strict, maxProperties: 200 })),
 }
 
@@ -76,7 +76,7 @@ export const TemplateInput = Type.Object(
     startup: Type.Optional(
       Type.Boolean({ default: true, description: 'false: start commands and services do not need it, and a warm machine may be without' }),
     ),
-    description: Type.Optional(Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: 1000 })),
+    description: Type.Optional(Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', maxLength: 1000 })),
   },
   { ...strict, title: 'TemplateInput' },
 )
