@@ -3,6 +3,7 @@ import { Agent, request } from 'node:http'
 import { test } from 'node:test'
 import pino from 'pino'
 import Type from 'typebox'
+import { readers } from '../../contract/access.ts'
 import { appRoute } from '../../contract/route.ts'
 import { systemClock } from '../lib/clock.ts'
 import { fail } from '../lib/fail.ts'
@@ -16,7 +17,7 @@ const put = appRoute({
   method: 'PUT',
   path: '/v1/bytes',
   summary: 'Takes three bytes',
-  access: { kind: 'principal', within: 'self', api_key: true, roles: [] },
+  access: readers('self'),
   body: 'bytes',
   answers: { 200: { schema: Type.Object({}), description: 'Taken' } },
   errors: {},
