@@ -11,7 +11,7 @@ export function openApiKeys(db: Db, listener: Pick<Listener, 'on'>): ApiKeys {
   return openPrincipalCache(listener, 'berth_api_key', (id) => readKeyStanding(db, id))
 }
 
-/** The reason why tokens of this key are no longer good; null: they are. Pure. */
+/** null: the key's tokens are still good. */
 export function keyRefusal(
   standing: KeyStanding | null,
   token: { tools: readonly Tool[]; issued_at_seconds: number },

@@ -9,15 +9,15 @@ import type { VerificationKeys } from './keys.ts'
 const TOKEN_CHARACTERS_MAX = 4096
 const TOKEN = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{86}$/
 const KID = /^[A-Za-z0-9_-]{1,100}$/
-/** Between the clocks of api and cell, possibly two computers. */
+/** Api and cell may be two computers. */
 const CLOCK_SKEW_SECONDS = 5
 
 const isClaims = validatorOf(ToolTokenClaims)
 
 /**
- * Verifies claims and signature of a tool token (App, "Tool token"), but not its revocation. Checks the costly signature last.
- * @param inTurn runs the signature check under its limit.
- * @returns null for any invalid token, without a reason: the caller must not learn it.
+ * Checks a tool token (App, "Tool token"), but not its revocation; the costly signature comes last.
+ * @param inTurn runs the signature check under its limit
+ * @returns null without a reason: the caller must not learn why a token is invalid
  */
 export async function verifyToken(
   token: string,

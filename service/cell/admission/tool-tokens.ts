@@ -46,7 +46,7 @@ export function toolTokens(deps: ToolTokenDeps): (arrival: Arrival) => Promise<T
   }
 }
 
-/** A token is good for one epoch of its workspace. Pure. */
+/** A token is good for one epoch of its workspace. */
 export function epochRefusal({ ownership_epoch }: ToolCaller, entry: WorkspaceEntry): Failure | null {
   if (ownership_epoch === entry.ownership_epoch) return null
   // This cell never issued a token for a future epoch.
@@ -60,7 +60,7 @@ function bearerOf(arrival: Arrival): string {
   return token
 }
 
-/** Browsers cannot set headers of a WebSocket, so the token may be among the offered protocols. */
+/** Browsers cannot set headers of a WebSocket: the token may be among the offered protocols. */
 function protocolToken({ route, headers }: Arrival): string | undefined {
   if (route.websocket === undefined) return undefined
   const offered = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim()) ?? []

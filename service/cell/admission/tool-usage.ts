@@ -10,7 +10,6 @@ import type { Ids } from '../../lib/ids.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import { insertToolUses } from './store.ts'
 
-/** Records tool usage: one audit event per session, tool, workspace and minute. */
 export interface ToolUsage {
   note(caller: ToolCaller, tool: Tool, entry: Pick<WorkspaceEntry, 'id' | 'organization_id' | 'project_id'>, source_address: string): void
   flush(): Promise<void>

@@ -37,7 +37,7 @@ import { retryWrite } from './retry-write.ts'
 export interface ExecutionRequest extends ExecutionKey {
   fingerprint: string
   shown: ShownCommand
-  /** Checks and prepares the command. Not called if the execution already exists. */
+  /** Not called if the execution already exists. */
   command(): Promise<Command>
 }
 
@@ -50,10 +50,7 @@ export interface Executions {
   find(key: ExecutionKey): Promise<ExecutionRow | null>
   /** Ends executions of earlier processes as lost: their progress is unknown. */
   recover(): Promise<void>
-  /**
-   * Ends unfinished executions that this process does not run: their result could not be written. @returns the number of executions and
-   * machine rows removed
-   */
+  /** Their result could not be written. @returns the number of executions and machine rows removed */
   endAbandoned(): Promise<number>
 }
 
@@ -114,7 +111,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
       await dropEndedMachines(deps.db, deps.cell_id)
     },
     async endAbandoned() {
-      // Read first: a later execution is live, and an execution that has ended takes no second result.
+      // Read first: a later execution is live, and an ended one takes no second result.
       const abandoned = (await readUnfinished(deps.db, deps.cell_id)).filter((key) => !live.has(nameOf(key)))
       const why = new Unsuccessful('lost', 'lease_expired', 'How the command ended could not be written down')
       for (const key of abandoned) await endExecution(deps.db, { ...key, result: nothing(why), fence: null, now: deps.clock.now() })
@@ -125,7 +122,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
   }
 }
 
-/** Runs from record to result. Rejects if nothing ran and nothing is recorded, or if the database is unavailable. */
+/** Rejects if nothing ran and nothing is recorded, or if the database is unavailable. */
 async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: number, command: Command): Promise<void> {
   let run: Run | null = null
   let begun: StartedMachine | null = null
@@ -150,7 +147,7 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
   }
 }
 
-/** Nothing ran, and the same id may be tried again (Cell, "File-first rules" 3). */
+/** Nothing ran: the same id may be tried again (Cell, "File-first rules" 3). */
 async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
   await retryWrite(() => forgetExecution(deps.db, key))
   throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })

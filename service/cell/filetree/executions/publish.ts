@@ -16,7 +16,7 @@ import { type StartedMachine, clear, end, type Run, timed } from './run.ts'
 import { endExecution, type Result } from './store.ts'
 import { retryWrite } from './retry-write.ts'
 
-/** The next revision; `edited` is null if nothing changed. */
+/** null: nothing changed. */
 interface Next {
   edited: EditedTree | null
   changed: Changed[]
@@ -24,8 +24,7 @@ interface Next {
 }
 
 /**
- * Stops the machine and commits the next revision together with the result, atomically. Reads the changes before the stop, which takes
- * longer.
+ * Commits revision and result atomically. Reads the changes before the stop, which takes longer.
  * @throws any error that makes the execution fail
  */
 export async function publish(run: Run, begun: StartedMachine, output: Output): Promise<Result> {

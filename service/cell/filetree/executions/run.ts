@@ -37,9 +37,9 @@ export interface ExecutionDeps {
   room: CapacityAllocator
   trees: Trees
   log: Logger
-  /** For tests: extra time beyond the command's limit before the machine counts as stuck. */
+  /** For tests: time beyond the command's limit before the machine counts as stuck. */
   overtime_ms?: number
-  /** For tests: replaces the connection to the agent. */
+  /** For tests. */
   openLink?: (machine: Machine) => OpenLink
 }
 
@@ -49,16 +49,16 @@ export interface Run extends ExecutionKey {
   timings: Partial<ExecutionTimings>
   base: Revision
   row: MachineRow
-  /** Fencing token of the machine; 0 before it is granted. */
+  /** 0 before the machine is granted. */
   fence: number
 }
 
 export interface Command {
   exec: PlainExec
   output_limit_bytes: number
-  /** For a command whose secrets are injected into its requests. */
+  /** For secrets that are injected into the command's requests. */
   trusting?: {
-    /** Installs the proxy's certificate authority in the guest. @returns false if the guest cannot use it; the command runs nevertheless */
+    /** Installs the proxy's certificate authority. @returns false if the guest cannot use it; the command runs nevertheless */
     bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: CallBounds): Promise<boolean>
     exec: PlainExec
   }
@@ -68,7 +68,7 @@ type PlainExec = Omit<AgentExec, 'session_id' | 'fingerprint'>
 
 export interface StartedMachine {
   machine: Machine
-  /** Digest of its tree; null: the tree was empty. */
+  /** null: the tree was empty. */
   tree: Digest | null
 }
 
@@ -119,7 +119,7 @@ export async function acquireCapacity(run: Run): Promise<void> {
   if (!given.value) throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
 }
 
-/** Retries while the host is unreachable: it may be restarting, and repeating these commands is safe. */
+/** The host may be restarting, and repeating these commands is safe. */
 async function retryUnreachable<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -131,7 +131,7 @@ async function retryUnreachable<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Starts the machine. Updates the host's copy of the tree first if it is stale. @throws NoHost */
+/** Updates a stale copy of the tree first. @throws NoHost */
 export async function begin(run: Run): Promise<StartedMachine> {
   const { deps, row, base } = run
   const tree = base.root.page === null ? null : digestOf(encodedRoot(base.root))
@@ -160,7 +160,7 @@ export async function begin(run: Run): Promise<StartedMachine> {
   }
 }
 
-/** Ignores an unreachable host: after its restart, the next start reports the state of its copy. */
+/** After the host's restart, the next start reports the state of its copy. */
 async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   try {
     await moved
@@ -169,7 +169,7 @@ async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   }
 }
 
-/** Updates the host's copy from its current tree, or builds it from nothing. */
+/** From the host's current tree, or from nothing. */
 async function moveCopy(run: Run, to: Digest, { details }: HostFailure, tries: number): Promise<void> {
   const { base } = run
   const has = typeof details['digest'] === 'string' && details['digest'] !== '' ? details['digest'] : null
@@ -196,7 +196,7 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
 
 export async function execute(run: Run, { machine }: StartedMachine, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
   const { link, close } = (run.deps.openLink ?? openAgentLink)(machine)
-  // The guest enforces the time limit. This timeout ends a command whose guest does not.
+  // The guest enforces the time limit. This ends a command whose guest does not.
   const { overtime_ms = LIMITS.execution.overtime_seconds * 1000 } = run.deps
   const over = AbortSignal.timeout((exec.timeout_ms ?? LIMITS.execution.timeout_ms_default) + overtime_ms)
   const bounds = { signal: over, room: UNLIMITED_BUDGET }
@@ -223,12 +223,12 @@ function notStarted(cause: string | null): Unsuccessful {
   return new Unsuccessful('failed', 'exec_failed_to_start', cause ?? 'The command could not start')
 }
 
-/** Stops the machine: none of its code runs afterwards. */
+/** None of the machine's code runs afterwards. */
 export async function end(run: Run): Promise<void> {
   await timed(run, 'stop', () => retryUnreachable(() => run.deps.host.stop(commandHeader(run, 'stop'))))
 }
 
-/** Deletes the disk of a stopped machine. After a failure the reconciler deletes it. */
+/** After a failure the reconciler deletes the disk. */
 export async function clear(run: Run, begun: StartedMachine | null): Promise<void> {
   const { deps } = run
   try {

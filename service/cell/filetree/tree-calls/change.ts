@@ -107,7 +107,7 @@ function refuseRoot(at: TreePath, path: string): void {
   if (at.length === 0) throw unresolvable(path)
 }
 
-/** Creates the missing directories of a path. `names` is its resolved path. */
+/** @returns `names`: the resolved path */
 export function makeParents(
   missing: { path: TreePath; rest: readonly string[]; by_link: boolean },
   path: string,

@@ -65,13 +65,13 @@ export function notEmpty(path: string): Failure {
   return fail('conflict', 'not_empty', 'The directory is not empty', { details: { path } })
 }
 
-/** Refuses a path that leaves the tree, before any other check of the request. */
+/** Comes before any other check of the request. */
 export function checkInside(path: string, purpose: Purpose): string {
   if (leavesTree(path)) throw refusalOf({ kind: 'outside' }, path, purpose)
   return path
 }
 
-/** Resolves the last name of a path. The root, "." and ".." cannot be created, moved or removed. */
+/** The root, "." and ".." cannot be created, moved or removed. */
 export async function resolveEntry(
   seen: PageReads & { root: DirectoryEntry },
   path: string,

@@ -110,7 +110,7 @@ async function changesOf(
 ): Promise<TreeChange[]> {
   const { at, made, directory } = await targetOf(seen, path, create_parents, now)
   const changes = [...made]
-  /** Keyed by path; null: not there yet. */
+  /** null: not there yet. */
   const directories = new Map<string, DirectoryEntry | null>([['', directory]])
   const inside = Map.groupBy(entries.keys(), (name) => name.slice(0, Math.max(name.lastIndexOf('/'), 0)))
   const known = new Map<string, Map<string, Entry>>()
@@ -144,7 +144,7 @@ async function targetOf(
   }
   const is_missing = resolved.kind === 'missing' || resolved.kind === 'no_parent'
   if (!is_missing || !create_parents) throw refusalOf(resolved, path, 'change')
-  // Resolves the parents of a placeholder file inside the missing directory.
+  // Resolves the parents of a placeholder inside the missing directory.
   const rest = resolved.kind === 'no_parent' ? resolved.rest : []
   const by_link = resolved.kind === 'no_parent' && resolved.by_link
   const { names, changes } = makeParents({ path: resolved.path, rest: [...rest, '-'], by_link }, path, now.getTime())

@@ -6,10 +6,9 @@ export interface BlobPart {
   length?: number
 }
 
-/** Storage of blobs by digest: equal bytes are stored once. */
 export interface Blobs {
   /**
-   * Stores blobs durably: when the promise resolves, they survive a power cut. A blob that existed counts as used again.
+   * Durable: once resolved, the blobs survive a power cut. A blob that existed counts as used again.
    * @param stored is called for each blob that was written
    */
   put(contents: readonly Buffer[], stored?: (content: Buffer) => void): Promise<Digest[]>

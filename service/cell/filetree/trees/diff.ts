@@ -3,7 +3,7 @@ import { diffPages, type NameDifference, namesOfRun, type PageDifference } from 
 import { type DirectoryEntry, type Entry, nameOf, weightOf, type TreePath } from './entries.ts'
 import type { PageReads } from './pages.ts'
 
-/** A difference between two trees. `entry` is the new entry, or the old one if it was deleted. */
+/** `entry` is the old one if it was deleted. */
 export interface TreeDifference {
   path: TreePath
   change: ChangeKind
@@ -12,13 +12,12 @@ export interface TreeDifference {
 
 export interface DiffCourse {
   skip: number
-  /** Returns which of this path and the paths below it the reader wants. */
   wants(path: TreePath): 'it' | 'below' | 'both' | 'nothing'
 }
 
 /**
- * Yields a directory, then its contents, names in byte order. A deleted directory yields one difference. Equal pages and skipped runs are
- * not read.
+ * A directory precedes its contents, names in byte order. A deleted directory yields one difference. Equal pages and skipped runs are not
+ * read.
  */
 export async function* diffTrees(
   reads: PageReads,
@@ -44,7 +43,7 @@ async function* below(reads: PageReads, { before, after, path }: Pair, course: D
   const pending: (NameDifference | PageDifference)[] = []
   for await (const difference of diffPages(reads, old ?? null, young ?? null)) {
     pending.push(difference)
-    // Runs are expanded one by one, to keep the order.
+    // One by one, to keep the order.
     for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
       if ('name' in next) yield* named(reads, next, path, course)
       else if (!passedOver(course, next, path)) pending.unshift(...(await opened(reads, next)))
@@ -102,10 +101,7 @@ export function noCounts(): Counts {
   return { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0 }
 }
 
-/**
- * Counts an edit without reading pages: a directory added whole counts by its page's totals. Edits below a directory that stays are counted
- * separately.
- */
+/** Reads no pages: a directory added whole counts by its page's totals. Edits below a directory that stays are counted separately. */
 export function countEdit(counts: Counts, before: Entry | null, after: Entry | null, is_whole: boolean): void {
   const change = changeOf(before, after)
   if (change !== null) counts[change] += 1

@@ -5,12 +5,12 @@ import { fail } from '../../../lib/fail.ts'
 
 type TextEdit = NonNullable<FilePatch['edits']>[number]
 
-/** Longest time that a patch blocks the event loop between two edits. */
+/** The longest that a patch blocks the event loop. */
 const TURN_MS = 20
 
 /**
- * Applies each edit to the result of the one before, as the agent does (machine/internal/agent/files). An edit reads the text at most three
- * times. A limit bounds the bytes that all edits of a patch read.
+ * Each edit applies to the result of the one before, as in the agent (machine/internal/agent/files). An edit reads the text at most three
+ * times; a limit bounds what all edits of a patch read.
  */
 export async function applyEdits(content: Buffer, edits: readonly TextEdit[]): Promise<{ content: Buffer; replacements: number }> {
   if (!isText(content)) throw fail('validation_failed', 'edit_not_text', 'The file is not UTF-8 text')
@@ -81,7 +81,7 @@ function replaced(text: Buffer, old_text: Buffer, new_text: Buffer, { found, byt
   return result
 }
 
-/** Shorter pieces are copied in JavaScript: 16 million native calls for one byte each would take seconds. */
+/** In JavaScript: 16 million native calls for one byte each would take seconds. */
 const SHORT_BYTES = 32
 
 function copy(source: Buffer, from: number, to: number, target: Buffer, at: number): number {
@@ -91,8 +91,8 @@ function copy(source: Buffer, from: number, to: number, target: Buffer, at: numb
 }
 
 /**
- * Returns one position after the other, then -1. Reads each byte once (Knuth-Morris-Pratt): Buffer.indexOf takes the product of both
- * lengths for repetitive texts.
+ * Knuth-Morris-Pratt reads each byte once. Buffer.indexOf takes the product of both lengths for repetitive texts.
+ * @returns -1 after the last position
  */
 function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () => number {
   const borders = bordersOf(old_text)
@@ -111,7 +111,7 @@ function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () =
   }
 }
 
-/** Length of the longest proper border of each prefix (Knuth-Morris-Pratt). */
+/** The longest proper border of each prefix (Knuth-Morris-Pratt). */
 function bordersOf(text: Buffer): Uint32Array {
   const borders = new Uint32Array(text.length)
   let length = 0

@@ -1,6 +1,6 @@
 import type { Digest } from './blobs.ts'
 
-/** Totals of a stored page, so that the size of a tree is known without reading it. */
+/** The totals give a tree's size without reading it. */
 export interface PageRef {
   digest: Digest
   names: number
@@ -13,9 +13,9 @@ export interface FileEntry {
   mode: number
   modified_ms: number
   size: number
-  /** Digest of the content, or of the list of its chunks. */
+  /** Of the content, or of the list of its chunks. */
   content: Digest
-  /** Digest of the whole content; null if the file is too large for a revision. */
+  /** Of the whole content; null: too large for a revision. */
   sha256: Digest | null
 }
 
@@ -23,7 +23,7 @@ export interface DirectoryEntry {
   type: 'directory'
   mode: number
   modified_ms: number
-  /** null: the directory is empty. */
+  /** null: empty. */
   page: PageRef | null
 }
 
@@ -46,7 +46,7 @@ export function weightOf(entry: Entry): { entries: number; bytes: number } {
   }
 }
 
-/** Encodes a name in the tree's order: each UTF-8 byte is one character, so comparing strings compares bytes. */
+/** Each UTF-8 byte becomes one character: comparing strings then compares bytes, the tree's order. */
 export function bytesOf(name: string): string {
   return Buffer.from(name, 'utf8').toString('latin1')
 }
@@ -55,5 +55,5 @@ export function nameOf(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8')
 }
 
-/** Names from the root down; an empty path is the root. */
+/** From the root down; empty: the root. */
 export type TreePath = readonly string[]

@@ -1,4 +1,4 @@
-/** The tree would exceed a limit; nothing was published. */
+/** Nothing was published. */
 export class TreeFull extends Error {
   readonly what: 'bytes' | 'entries' | 'written'
 

@@ -4,20 +4,20 @@ import type { DiskReserve } from '../../../lib/disk-reserve.ts'
 import { TreeFull } from './full.ts'
 
 /**
- * Bounds the bytes that a workspace writes per hour. The size limit covers the current revision alone. Earlier revisions stay for an hour,
- * so a caller that rewrites one file over and over would fill the disk.
+ * Bounds the bytes that a workspace writes per hour. The size limit covers the current revision alone, and earlier ones stay for an hour: a
+ * caller that rewrites one file over and over would fill the disk.
  */
 export interface Growth {
   /**
-   * Reserves bytes before they are stored.
-   * @throws TreeFull if the workspace has written too much within the hour; dependency_unavailable if the disk is nearly full
+   * Before the bytes are stored. @throws TreeFull if the workspace has written too much within the hour; dependency_unavailable if the disk
+   * is nearly full
    */
   take(workspace_id: string, bytes: number, disk_bytes: number): Promise<WriteReservation>
   readonly reserve: DiskReserve
 }
 
 export interface WriteReservation extends Disposable {
-  /** Corrects the count to the bytes really stored: existing blobs need no space. */
+  /** Existing blobs need no space. */
   stored(bytes: number): void
 }
 
@@ -25,10 +25,9 @@ export interface WriteReservation extends Disposable {
 const WINDOW_MS = (LIMITS.tree.blob_grace_seconds + 600) * 1000
 const MINUTE_MS = 60_000
 const NAMES_MAX = 20_000
-/** File systems allocate whole blocks. */
 const BLOCK_BYTES = 4096
 
-/** Minimum for a workspace whose disk was made smaller than its files, so that it can still delete files. */
+/** For a workspace whose disk was made smaller than its files: it can still delete files. */
 const DISK_BYTES_MIN = 64 << 20
 
 type Minutes = Map<number, number>

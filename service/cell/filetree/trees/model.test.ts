@@ -8,10 +8,7 @@ import { changeOf, diffTrees, noCounts } from './diff.ts'
 import type { DirectoryEntry, Entry } from './entries.ts'
 import { editTree, emptyRoot, findEntry, listEntries, type TreeChange } from './tree.ts'
 
-/*
- * The model is a map from paths to entries, and a history is a list of such maps. Each step is applied to the tree and to the model; both
- * must stay equal.
- */
+/* The model maps paths to entries; a history is a list of such maps. After each step, tree and model must be equal. */
 
 type Model = ReadonlyMap<string, Entry>
 type Step =
@@ -45,7 +42,7 @@ const keyOf = (path: readonly string[]) => path.join('/')
 const isDirectory = (model: Model, path: readonly string[]) => path.length === 0 || model.get(keyOf(path))?.type === 'directory'
 const below = (model: Model, path: readonly string[]) => [...model.keys()].filter((key) => key.startsWith(`${keyOf(path)}/`))
 
-/** @returns the new model and the equal changes of a tree; null if the step does not fit */
+/** @returns null if the step does not fit */
 function take(model: Model, each: Exclude<Step, { kind: 'restore' }>): { next: Model; changes: TreeChange[] } | null {
   const { path } = each
   const there = model.get(keyOf(path))
@@ -194,7 +191,6 @@ async function moving(
   }
 }
 
-/** Checks that a diff with `skip` yields exactly the remaining lines. */
 async function sameInPages(
   reads: Parameters<typeof listEntries>[0],
   before: DirectoryEntry,

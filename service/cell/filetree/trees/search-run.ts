@@ -13,11 +13,11 @@ export interface SearchTask {
   begin: Bookmark
   entry: Entry
   path: string
-  /** Deadline by this thread's `performance.now()`. The caller ends the thread if the search overruns it. */
+  /** By this thread's `performance.now()`. The caller ends a thread that overruns it. */
   until_ms: number
 }
 
-/** Maximum bytes of a line in a match. */
+/** Of a line in a match. */
 const TEXT_BYTES_MAX = 1000
 const LINES_PER_LOOK = 1024
 
@@ -30,7 +30,7 @@ class Stop extends Error {
   }
 }
 
-/** Searches as the machine's agent does (machine/internal/agent/search). Returns the matches so far when it reaches a limit. */
+/** As the machine's agent searches (machine/internal/agent/search). At a limit, returns the matches so far. */
 export async function runSearch(reads: PageReads, task: SearchTask): Promise<SearchResult> {
   const { search, entry, until_ms } = task
   const state: State = {

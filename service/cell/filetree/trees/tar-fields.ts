@@ -32,7 +32,7 @@ export function textOf(bytes: Buffer): string {
   }
 }
 
-/** Parses octal digits, or the base-256 form that GNU tar uses for larger numbers. */
+/** Octal digits, or the base-256 form of GNU tar for larger numbers. */
 export function numberAt(block: Buffer, at: number, length: number): number {
   const field = block.subarray(at, at + length)
   if (((field[0] ?? 0) & 0x80) !== 0) {

@@ -54,7 +54,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
   }
 }
 
-/** Waits while the command does not read, and so stops reading from the client. A closed stdin is reported, and the output goes on. */
+/** Stops reading from the client while the command does not read. A closed stdin is reported, and the output goes on. */
 async function writeAll(ticket: MachineCallLease, call: StdinCaller, socket: WebSocket, part: StdinPart): Promise<ExecStdin> {
   try {
     for (;;) {
@@ -68,7 +68,7 @@ async function writeAll(ticket: MachineCallLease, call: StdinCaller, socket: Web
   }
 }
 
-/** Ignores a signal that arrives after the end of the command: the exit event reports the end. */
+/** After the end of the command, the exit event reports it. */
 async function unlessEnded(signalled: () => Promise<unknown>): Promise<void> {
   try {
     await signalled()

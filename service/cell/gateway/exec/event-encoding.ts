@@ -6,7 +6,7 @@ export interface EventEncoding {
   content_type: string
   output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): string
   exit(ending: Ending): string
-  /** Any other event, in ASCII. */
+  /** In ASCII. */
   event(value: object): string
   heartbeat(): string
   error(failure: Failure, request_id: string): string
