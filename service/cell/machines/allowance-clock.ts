@@ -14,10 +14,10 @@ export interface AllowanceContext {
 }
 
 const LOOK_MS = 5000
-/** Pause after a failed suspend, because its cause may last. */
+/** The cause of a failed suspend may last. */
 const AGAIN_MS = 60_000
 
-/** Suspends running workspaces of organizations that have used up an allowance (App, "Workspace observed state"). */
+/** App, "Workspace observed state". */
 export function startAllowanceClock(context: AllowanceContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be looked at')
   const look = oneAtATime(() => lookAtAllowances(context))

@@ -2,8 +2,8 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
 /**
- * Serializes the readings of one cell, also across processes. Row locks are not enough: two overlapping statements without an earlier
- * reading would both count from zero.
+ * One reading of a cell at a time, also across processes. Row locks are not enough: two overlapping statements without an earlier reading
+ * would both count from zero.
  */
 export async function withMeterLock<T>(
   db: Db,

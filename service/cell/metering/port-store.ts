@@ -3,15 +3,15 @@ import type { Db } from '../../db/database.ts'
 
 export interface PortBytes {
   workspace_id: string
-  /** From visitors to the workspace. */
+  /** From visitors. */
   received_bytes: number
   /** To visitors: egress of the workspace. */
   sent_bytes: number
 }
 
 /**
- * Port traffic is not in a machine's counters. These are increments, reported at most once: a caller without a response must not repeat
- * them, since they may have been added.
+ * Not in a machine's counters. Increments are reported at most once: a caller without a response must not repeat them, since they may have
+ * been added.
  * @returns the number of workspaces found
  */
 export async function addPortBytes(db: Db, counts: PortBytes[], now: Date): Promise<number> {

@@ -13,7 +13,7 @@ import type { Resumed } from './resume-store.ts'
 export interface VisitDeps extends Admitting {
   clock: Clock
   changes: WorkspaceChanges
-  /** Starts to resume a suspended workspace; throws its plan's refusals. */
+  /** Throws its plan's refusals. */
   resume(visit: Visit): Promise<Resumed>
 }
 
@@ -32,7 +32,7 @@ export interface Admittance {
 const LOOK_AGAIN_MS = 500
 
 /**
- * Admits a visitor after a wake, a resume or a wait (Cell, "Port-exposed workspaces"). Throws a Refusal.
+ * Cell, "Port-exposed workspaces". Throws a Refusal.
  * @param signal fires when the visitor stops waiting; a wake or resume in progress goes on.
  */
 export async function admitVisitor(deps: VisitDeps, visit: Visit, signal: AbortSignal): Promise<Admittance> {
@@ -79,10 +79,7 @@ async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
   }
 }
 
-/**
- * Reads the row, because a suspend that this cell has not heard of would cut the visitor off. Without the database, uses the last known
- * row.
- */
+/** A suspend that this cell has not heard of would cut the visitor off. Without the database, uses the last known row. */
 async function readEntry({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
   try {
     return await table.fresh(workspace_id)

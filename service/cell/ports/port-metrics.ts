@@ -6,6 +6,5 @@ export interface PortMetrics {
   granted(over: AbortSignal): void
   refused(reason: PortRefusal): void
   used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
-  /** A proxy's own counters, and the change in its open connections. */
   tallied(tally: Tally, more_connections: number): void
 }

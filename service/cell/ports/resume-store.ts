@@ -11,10 +11,13 @@ import type { Ids } from '../../lib/ids.ts'
 /** begun: an operation is on its way, from this call or another. failed: the last one failed just now. */
 export type Resumed = 'begun' | 'failed'
 
-/** The pause after a failed resume before a visitor can cause another. */
+/** Before a visitor can cause another resume. */
 export const FAILED_SECONDS = 10
 
-/** Resumes a workspace by its owner's rules (Cell, "Port-exposed workspaces"). @throws refusals of plan and allowance. */
+/**
+ * By its owner's rules (Cell, "Port-exposed workspaces").
+ * @throws refusals of plan and allowance.
+ */
 export async function resumeForVisitor(
   { db, ids }: { db: Db; ids: Ids },
   { workspace_id, port }: { workspace_id: string; port: number },

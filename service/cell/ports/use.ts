@@ -7,7 +7,7 @@ import { addUse, type FoundCredential, type PortUse } from './store.ts'
 
 export interface UseLedger {
   count(found: FoundCredential, counted: Count): void
-  /** Writes the counts. Counts that could not be written are kept. */
+  /** Keeps counts that could not be written. */
   flush(): Promise<void>
 }
 

@@ -1,4 +1,3 @@
-/** A machine whose agent has not answered since it was first found silent. */
 export interface Silence {
   looks: number
   /** Latest probes in a row in which its processors stood still. */
@@ -13,9 +12,9 @@ export interface SilentLook {
   cpu_usec: number
   /** Monotonic. */
   looked_ms: number
-  /** Its processor limit; null: not known. */
+  /** null: not known. */
   cpu_millis: number | null
-  /** Share of the computer's processors that was idle since the last probe. */
+  /** Idle share of the computer's processors since the last probe. */
   spare_share: number
 }
 
@@ -23,7 +22,6 @@ export interface SilentLook {
 const SILENT_LOOKS = 3
 /** A busy guest may only be slow to answer, for example during a fork bomb. */
 const SILENT_LOOKS_BUSY = 30
-/** A machine that uses less between two probes stands still. */
 const STILL_CPU_USEC = 5000
 /** A guest below half of its limit does not keep its agent from running. */
 const OWN_SHARE_MAX = 0.5

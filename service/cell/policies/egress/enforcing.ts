@@ -18,8 +18,8 @@ interface Enforcing {
 }
 
 /**
- * Wraps a host: starts and restores workspace machines with the workspace's current policy. The host's response acknowledges the policy for
- * that epoch. Executions acknowledge nothing, and machines of other kinds bring their own policy.
+ * Machines start with the workspace's current policy. The host's response acknowledges it for that epoch. Executions acknowledge nothing,
+ * and machines of other kinds bring their own policy.
  */
 export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
   const { book } = context
@@ -51,7 +51,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
       return counters
     },
   }
-  // Other commands go to the host through the prototype, so that a replaced method is found.
+  // Through the prototype a replaced method is found.
   return Object.assign(Object.create(host) as MachineHost, own)
 }
 

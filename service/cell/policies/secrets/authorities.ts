@@ -12,7 +12,7 @@ export interface KnownAuthority extends Authority {
   id: string
 }
 
-/** Certificate authorities of workspaces, made when the first secret with hosts is used. */
+/** Made when the first secret with hosts is used. */
 export interface Authorities {
   of(workspace_id: string): Promise<KnownAuthority>
 }
@@ -24,7 +24,7 @@ interface AuthoritiesDeps {
   ids: Ids
 }
 
-/** Maximum decrypted keys in memory. */
+/** Decrypted keys in memory. */
 const OPEN_MAX = 2000
 
 export function createAuthorities({ db, opener, clock, ids }: AuthoritiesDeps): Authorities {

@@ -18,7 +18,7 @@ export interface SecretLookup {
   project_id: string
 }
 
-/** Finds the secrets behind a workspace's bindings and the given names. Unknown names are absent. */
+/** Unknown names are absent. */
 export function findSecrets(reads: Reader, workspace: SecretLookup, names: readonly string[]): Promise<FoundSecret[]> {
   const { id, organization_id, project_id } = workspace
   return reads.rows<FoundSecret>(

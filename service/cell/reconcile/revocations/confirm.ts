@@ -14,7 +14,7 @@ export interface ConfirmingContext {
   log: Logger
 }
 
-/** Confirms to apis that their revocations are in force here. For one api and one scope only the newest question is worked on. */
+/** For one api and one scope only the newest question is worked on. */
 export function startConfirming({ cell_id, db, listener, log }: ConfirmingContext, enforcers: readonly Enforcer[]): () => void {
   const newest = new Map<string, RevocationQuestion>()
   const confirm = async (name: string) => {
