@@ -60,7 +60,7 @@ test('an open that waits says which resource is short, and says it again when th
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
 })
 
-/** Copies this waiting open so many times, all older. */
+/** All older than the waiting open. */
 async function waitingLike(world: World, { workspace_id, operation_id }: Asked, count: number): Promise<void> {
   const id = sql`('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
   await sql`insert into workspaces select (jsonb_populate_record(w, jsonb_build_object('id', ${id}))).*

@@ -7,9 +7,9 @@ import { asAttempt } from './store.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 
 /**
- * Gives a test instance of a draft its state as a layer. The first open makes the layer from the captured state. A reset therefore
- * returns to the state, and the draft's own disk stays untouched.
- * @returns the row with these layers; unchanged if it has them, or is no test instance.
+ * A test instance gets the draft's state as a layer, made by the first open: a reset returns to the state, and the draft's own disk stays
+ * untouched.
+ * @returns `seen` unchanged if it has the layers, or is no test instance
  */
 export async function onItsState(job: Job, seen: MachineRow): Promise<MachineRow> {
   const { cell, operation } = job

@@ -7,7 +7,7 @@ import { readGiven } from './queue-store.ts'
 
 const ROOM_FOR_ONE = { capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 10_000 } }
 
-/** The opens in the order in which they began. @param names by operation. */
+/** In the order in which they began. @param names by operation */
 async function served(world: World, names: ReadonlyMap<string, string>): Promise<string[]> {
   const rows = await world.db.selectFrom('operations').select('id').where('kind', '=', 'open').where('started_at', 'is not', null).orderBy('started_at').execute() // prettier-ignore
   return rows.flatMap(({ id }) => names.get(id) ?? [])

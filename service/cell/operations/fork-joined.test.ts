@@ -16,7 +16,6 @@ async function runningSource(world: World): Promise<string> {
   return workspace_id
 }
 
-/** Blocks the capture of the source until `go` is called. */
 function heldCapture(world: World): { reached: Promise<void>; go: () => void } & Disposable {
   const reached = Promise.withResolvers<void>()
   const go = Promise.withResolvers<void>()

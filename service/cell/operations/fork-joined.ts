@@ -7,18 +7,18 @@ import { moveWorkspace } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** The step of a target that owns a capture of its source; the source is released. */
+/** The target owns a capture; the source is released. */
 export const CAPTURED = 'captured'
 
-/** A fork that joined, with its own copy of the capture. null: the source is blank, and so is the copy. */
+/** null: the source is blank, and so is the copy. */
 export interface SharedCapture extends Joined {
   info: CheckpointInfo | null
 }
 
 /**
- * Copies a capture to the forks that have joined it (decision 256). A copy moves no bytes. A fork whose copy fails, or that is too small,
- * is skipped: it is handed the source later and fails or captures by itself.
- * @param captured the capture, in the files of the fork that took it.
+ * Decision 256. A copy moves no bytes. A fork whose copy fails, or that is too small, is skipped: it is handed the source later and fails
+ * or captures by itself.
+ * @param captured in the files of the fork that took it
  */
 export async function shareCapture(
   job: Job,
@@ -51,7 +51,7 @@ async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Prom
   }
 }
 
-/** Gives each joined fork its copy in the commit of the capture. From there it waits only for capacity. */
+/** In the commit of the capture. From there a fork waits only for capacity. */
 export async function commitServed(tx: Tx, cell: CellContext, served: readonly SharedCapture[], now: Date): Promise<void> {
   for (const { operation_id, target, info } of served) {
     if (!(await takeJoined(tx, operation_id, CAPTURED, now))) continue // deleted since, and its copy with it

@@ -14,35 +14,34 @@ import type { Tx } from '../../db/reader.ts'
 import { readMachineRow, isHibernated, type MachineRow } from '../machines/machine-row-store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
-/** The workspace has its new content. Left to do: stop the old machine and start the new one. */
+/** The content is committed. Left: stop the old machine, start the new one. */
 const REPLACED = 'replaced'
 
-/** The same for a workspace that does not run: only `finishing` is left. */
+/** For a workspace that does not run: only `finishing` is left. */
 const REPLACED_ASLEEP = 'replaced_asleep'
 
 const DAY_MS = 24 * 3600_000
 
 export interface Content {
   checkpoint_id: string
-  /** A new checkpoint, which has no row yet. */
+  /** Without a row yet. */
   made?: CheckpointInfo
   made_as?: 'suspend' | 'fork'
-  /** Deletes the checkpoints of earlier suspends, forks and adoptions: repeated adoptions would otherwise fill the pool. */
+  /** Deletes checkpoints of earlier suspends, forks and adoptions: repeated adoptions would fill the pool. */
   supersedes?: true
-  /** The start-up state, if the memory comes from another workspace. */
+  /** If the memory comes from another workspace. */
   startup?: StartupState
 }
 
-/** The differences between a reset, a restore in place and an adoption. */
 export interface Replacement {
-  /** The event of the commit: the old content becomes a recovery checkpoint. */
+  /** Of the commit: the old content becomes a recovery checkpoint. */
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
   /** null: only the template. */
   contentOf(job: Job, seen: MachineRow): Promise<Content | null>
   committing?(tx: Tx, job: Job): Promise<void>
-  /** Runs after a failure before the commit, to set other captured machines going again. */
+  /** After a failure before the commit: sets other captured machines going again. */
   undone?(job: Job): Promise<void>
-  /** Runs last, before the operation succeeds. Runs again if it was cut off. */
+  /** Last, before the success. Runs again if it was cut off. */
   finishing?(job: Job): Promise<void>
   start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
   start_failed: Extract<MachineEvent, 'start_failed' | 'resume_undone'>
@@ -51,7 +50,7 @@ export interface Replacement {
   points: Record<'close' | 'capture' | 'commit' | 'stop' | 'start', FailpointName>
 }
 
-/** Replaces the content of a workspace that keeps its key and id. The old content stays restorable for seven days. */
+/** The workspace keeps its key and id. The old content stays restorable for seven days. */
 export function replacement(kind: Replacement): OperationKind {
   return {
     async drive(job) {
@@ -76,7 +75,7 @@ function endOf({ operation }: Job, kind: Replacement): RunningEnd {
   return { ...kind.end, ...last, result: { recovery_checkpoint_id: operation.progress.recovery_checkpoint_id ?? null } }
 }
 
-/** @returns the row to start from; null for a suspended workspace, which stays suspended: its operation has ended. */
+/** @returns the row to start from; null: a suspended workspace stays suspended, and the operation has ended */
 async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> {
   const { cell, operation } = job
   const seen = await claimedRow(job)
@@ -103,7 +102,7 @@ function capture(job: Job, seen: MachineRow, content: Content | null): Promise<C
   )
 }
 
-/** Captures the disk of a failed workspace. @returns null if the host has no disk. */
+/** @returns null if the host has no disk */
 async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo | null> {
   const { disk } = seen
   if (disk === null) return null
@@ -119,10 +118,7 @@ async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo |
   }
 }
 
-/**
- * Makes the old content the recovery checkpoint and the new content the workspace's, in one transaction.
- * @param captured null: the workspace was hibernated, and its checkpoint becomes the recovery checkpoint.
- */
+/** In one transaction. @param captured null: the checkpoint of the hibernated workspace becomes the recovery checkpoint */
 async function commitReplaced(
   job: Job,
   kind: Replacement,
@@ -141,7 +137,7 @@ async function commitReplaced(
   return row
 }
 
-/** For a workspace that does not run; suspended content is a checkpoint already. @param captured the disk of a failed workspace. */
+/** Suspended content is a checkpoint already. @param captured the disk of a failed workspace */
 async function commitAsleep(
   job: Job,
   kind: Replacement,

@@ -3,7 +3,7 @@ import type { Db } from '../../../db/database.ts'
 import type { MachineVolume } from '../../../db/schema.ts'
 import type { Tx } from '../../../db/reader.ts'
 
-/** The attachment that an operation makes or ends; undefined: it is gone with its volume. */
+/** undefined: gone with its volume. */
 export async function readOwnAttachment(db: Db, operation_id: string): Promise<MachineVolume | undefined> {
   return db
     .selectFrom('volume_attachments')
@@ -17,7 +17,7 @@ export async function isAvailable(db: Db, volume_id: string): Promise<boolean> {
   return row?.state === 'available'
 }
 
-/** @returns false if it is gone. */
+/** @returns false if it is gone */
 export async function markAttached(tx: Tx, operation_id: string, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('volume_attachments')
@@ -41,13 +41,13 @@ export async function readOwnVolume(db: Db, id: string): Promise<OwnVolume | und
   return db.selectFrom('volumes').select(['id', 'cell_id', 'quota_gib']).where('id', '=', id).executeTakeFirst()
 }
 
-/** Whether the data of each volume stays or goes. A volume without a row is absent. */
+/** A volume without a row is absent. */
 export async function readFates(db: Db, ids: string[]): Promise<Map<string, 'kept' | 'deleted'>> {
   const rows = await db.selectFrom('volumes').select(['id', 'state']).where('id', 'in', ids).execute()
   return new Map(rows.map(({ id, state }) => [id, state === 'deleted' ? 'deleted' : 'kept']))
 }
 
-/** Binds a volume to the cell that takes its first operation: its data lies there from then on. */
+/** From its first operation on, a volume's data lies in this cell. */
 export async function placeVolume(db: Db, id: string, cell_id: string): Promise<void> {
   await db.updateTable('volumes').set({ cell_id }).where('id', '=', id).where('cell_id', 'is', null).execute()
 }
@@ -69,7 +69,7 @@ export async function dropAttachmentsOf(tx: Tx, volume_id: string): Promise<void
 
 const TOMBSTONES = 200
 
-/** Deletes volumes that were deleted before then, with their operations. Their usage stays in the ledger. @returns the number deleted. */
+/** Also their operations. Usage stays in the ledger. */
 export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<number> {
   const { rows } = await sql`
     with gone as (
@@ -85,9 +85,8 @@ export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<
 }
 
 /**
- * Settles attachments whose operation ended without an outcome, because its attempt had lost the workspace. An unfinished attach is
- * dropped, and an unfinished detach stays attached: the next start of the machine follows the rows.
- * @returns the number settled.
+ * Their operation ended without an outcome, because its attempt had lost the workspace. An unfinished attach is dropped; an unfinished
+ * detach stays attached: the next start of the machine follows the rows.
  */
 export async function settleAttachments(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`

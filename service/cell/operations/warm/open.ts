@@ -10,9 +10,8 @@ import { fitOf, whyCold, type Capture } from './rules.ts'
 import { discardCapture, noteUsed, readWarmFacts, requestCapture, type WarmFacts } from './store.ts'
 
 /**
- * Restores a started-up machine of the workspace's version under an identity of its own, as a fork does. If the capture cannot be used,
- * the open starts cold instead of failing.
- * @returns whether the machine was restored.
+ * Under an identity of its own, as a fork. An unusable capture makes the open start cold, not fail.
+ * @returns whether the machine was restored
  */
 export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Promise<boolean> {
   if (seen.startup?.state !== 'pending' || seen.disk !== null) return false
@@ -30,7 +29,7 @@ export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Pro
 
 type Usable = Pick<Capture, 'id'> & { checkpoint_id: string }
 
-/** null: no usable capture. A missing one is requested for later opens. */
+/** A missing capture is requested for later opens. */
 async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Promise<Usable | null> {
   const { capture, version_id, organization_id, project_id } = facts
   const fit = fitOf(capture, seen, facts.engine)
@@ -42,7 +41,7 @@ async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Pr
   return fit === 'fits' ? { id: capture.id, checkpoint_id: capture.checkpoint_id } : null
 }
 
-/** Errors of the capture itself. Others concern the host or the workspace, and a cold start meets them too. */
+/** Of the capture itself. Others concern the host or the workspace: a cold start meets them too. */
 const SPOILT: readonly HostFailureCode[] = ['not_found', 'checkpoint_corrupt', 'checkpoint_incompatible', 'layer_missing', 'restore_failed']
 
 /** null: it cannot be restored. */
