@@ -5,9 +5,9 @@ import { readCounters, type CountersRow } from './doctor-usage-store.ts'
 import type { Finding } from './doctor-checks.ts'
 
 const HOUR_MS = 3600_000
-/** Two days are a few rows per workspace. `usage reconcile` compares more. */
+/** A few rows per workspace. `usage reconcile` compares more. */
 const COMPARED_HOURS = 48
-/** The cell reads counters every 15 seconds; a longer silence is an error. */
+/** The cell reads counters every 15 seconds. */
 const READ_SECONDS_MAX = 120
 
 export interface HostCounters {
@@ -28,7 +28,7 @@ export async function readUsageFacts(db: Db, now: Date): Promise<UsageFacts> {
 }
 
 /**
- * Compares charges with usage: ledger, samples, stored counters, host counters. Pure.
+ * Pure.
  * @param host read after the database, so its counters are never below the rows; null: hostd does not answer.
  */
 export function ofUsage({ differences, late, counters }: UsageFacts, host: readonly HostCounters[] | null, now: Date): Finding[] {

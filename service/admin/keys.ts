@@ -84,7 +84,7 @@ async function setTools(argv: string[], { db, output, clock, change }: Context):
   const tool_permissions = toolsOf(values.tools)
   const key = await findApiKey(db, key_id)
   if (key === undefined) throw new AdminError(`There is no key ${key_id}`)
-  // Refuses only tokens with more rights than the key has now; a wider key leaves them valid.
+  // Only tokens with more rights than the key has now are refused; a wider key leaves them valid.
   const narrowed = key.tool_permissions.some((tool) => !tool_permissions.some((kept) => kept === tool))
   await change(
     'api-keys.update',

@@ -8,8 +8,7 @@ const AUTHORITY = { certificate: 'authority.pem', key: 'authority-key.pem' }
 const SERVER = { certificate: 'certificate.pem', key: 'key.pem' }
 
 /**
- * Makes a private authority and a certificate for all port URLs, for tests and laptops whose visitors trust it by hand. Run again, it makes
- * another certificate by the same authority.
+ * For tests and laptops whose visitors trust the authority by hand. Run again, it makes another certificate by the same authority.
  * @param argv the folder, created if missing.
  */
 export function makePortsAuthority(argv: string[], ports_url: string, output: Output, now: Date): number {

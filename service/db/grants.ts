@@ -4,8 +4,8 @@ import { PEOPLE_GRANTS } from './grants-people.ts'
 import type { Database } from './schema.ts'
 
 /**
- * Rights of a process on a table. `all`: the whole table, with future columns. A list: these columns only. PostgreSQL refuses the rest.
- * Operators' commands and migrations act as the owner without limits.
+ * `all`: the whole table, with future columns. A list: these columns only. Operators' commands and migrations act as the owner without
+ * limits.
  */
 export interface Rights<Column> {
   select?: 'all' | readonly Column[]
@@ -22,15 +22,14 @@ const READS = { select: 'all' } as const
 const NOTHING = {}
 
 /**
- * Rights of each process on every table: the columns that it reads and the columns that it writes. `migrate` applies them, so a new column
- * must be listed here before a process can write it. The cell runs hostile guests: of people and credentials it reads only what its
- * admission needs, never a credential.
+ * `migrate` applies these: a new column must be listed here before a process can write it. The cell runs hostile guests: of people and
+ * credentials it reads only what its admission needs, never a credential.
  */
 export const GRANTS = {
   installation: { api: { select: ['id'] }, cell: { select: ['id'] } },
   plans: {
     api: READS,
-    // Includes what starts are judged by: the cell resumes for visitors of ports.
+    // Includes the limits of starts: the cell resumes for visitors of ports.
     cell: {
       select: [
         'id',
@@ -111,7 +110,7 @@ export const GRANTS = {
       update: ['endpoint', 'engine', 'capacity_cpu_millis', 'capacity_memory_mib', 'capacity_disk_gib', 'seen_at', 'measured_at'],
     },
   },
-  // The api writes the desired state, the cell the observed state. Both write some columns, because either may begin the same change.
+  // Desired state: api. Observed state: cell. Either may begin the same change, so both write some columns.
   workspaces: {
     api: {
       select: 'all',
@@ -186,7 +185,7 @@ export const GRANTS = {
     },
   },
   operations: {
-    // The api runs the operations on organizations.
+    // For operations on organizations.
     api: { select: 'all', insert: 'all', update: ['state', 'state_reason', 'result', 'error', 'updated_at', 'started_at', 'completed_at'] },
     cell: {
       select: 'all',
@@ -319,7 +318,7 @@ export const GRANTS = {
   },
   // Triggers write it, as the owner.
   usage_open_hours: { api: READS, cell: READS },
-  // The api creates a tree with its workspace, empty or from another tree's revision. The cell writes its contents.
+  // The api creates a tree with its workspace. The cell writes its contents.
   trees: {
     api: { select: 'all', insert: 'all' },
     cell: {

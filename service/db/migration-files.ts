@@ -12,19 +12,19 @@ export interface MigrationFile {
   number: number
   text: string
   sha256: string
-  /** Runs outside a transaction, statement by statement; each must be repeatable. */
+  /** Outside a transaction, statement by statement; each must be repeatable. */
   outside: boolean
   /** Processes without a migration of this number or above cannot run on the resulting schema; null: every process can. */
   needs: number | null
 }
 
-/** migrations.lock.json: hashes that reveal changed files. `npm run schema` writes `files`. */
+/** Hashes reveal changed files. `npm run schema` writes `files`. */
 export interface MigrationLock {
   /** SHA-256 by name. */
   files: Record<string, string>
-  /** Reasons for missing numbers, by number. */
+  /** By missing number. */
   gaps: Record<string, string>
-  /** Last migration of each release; files up to there never change. */
+  /** Files up to the last migration of a release never change. */
   releases: Record<string, string>
 }
 
@@ -81,7 +81,7 @@ export function statementsOf({ text }: Pick<MigrationFile, 'text'>): string[] {
   return lines.join('\n').match(/\S[^;]*;$/gm) ?? []
 }
 
-/** Differences between files and lock, each with a remedy. */
+/** Each with a remedy. */
 export function problemsOf(files: MigrationFile[], lock: MigrationLock): string[] {
   const released = releasedNames(lock)
   const there = new Set(files.map(({ name }) => name))
