@@ -31,7 +31,7 @@ async function opened(world: World): Promise<string> {
   return workspace_id
 }
 
-/** Asserts that the work ends long before the next regular reconcile pass. */
+/** Long before the next regular reconcile pass. */
 async function atOnce(work: () => Promise<unknown>): Promise<void> {
   const began_ms = performance.now()
   await work()
@@ -40,7 +40,7 @@ async function atOnce(work: () => Promise<unknown>): Promise<void> {
 
 const openedAtOnce = (world: World) => atOnce(() => opened(world))
 
-/** Waits for the machine: an open succeeds just before the table has it. Without it, or while it is busy, nothing can be frozen. */
+/** An open succeeds just before the table has the machine. Without it, or while it is busy, nothing can be frozen. */
 async function freeze(world: World, process: Process, id: string): Promise<void> {
   await process.parking.freeze(await world.until(async () => withMachine(await entryOf(process, id))))
   assert.equal(process.table.get(id)?.machine?.state, 'frozen')
@@ -48,7 +48,7 @@ async function freeze(world: World, process: Process, id: string): Promise<void>
 
 const withMachine = (entry: WorkspaceEntry) => entry.machine !== null && entry
 
-/** Opens and freezes this many workspaces, unused for a while, the longest unused first. */
+/** Unused for a while, the longest unused first. */
 async function frozen(world: World, process: Process, count: number): Promise<string[]> {
   const ids: string[] = []
   for (let index = 0; index < count; index += 1) {
@@ -275,7 +275,7 @@ test('capacity released for a large request is not taken by smaller later reques
   await waits(world, large)
   const small = await world.open()
   await waits(world, small)
-  // Both start concurrently once both have capacity. The large one must have its capacity when the small one starts.
+  // Both start concurrently once both have capacity: the large one must have it when the small one starts.
   const then: string[] = []
   using _ = world.host.intercept('start', 'before', async ({ subject }) => {
     if (subject.id === small.workspace_id) then.push((await world.operation(large.operation_id)).state)

@@ -15,7 +15,7 @@ import { addPortBytes } from './port-store.ts'
 import { addSamples, addStored } from './store.ts'
 import { addStoredVolumes } from './volume-store.ts'
 
-/** A machine on a host: its counters only grow, and disappear with it. */
+/** Its counters only grow, and disappear with it. */
 interface Machine {
   workspace_id: string
   fence: number
@@ -24,7 +24,7 @@ interface Machine {
   sent_bytes: number
 }
 
-/** Sums over all machines, each at its last reading. */
+/** Over all machines, each at its last reading. */
 interface Told {
   cpu_usec: number
   received_bytes: number
@@ -35,7 +35,7 @@ interface Told {
 
 const HOUR_MS = 3600_000
 const GIB = 2 ** 30
-/** Rolls back, as if the process had been killed before its commit. */
+/** As if the process had been killed before its commit. */
 class Killed extends Error {}
 
 async function history(world: World, seed: number, steps: number): Promise<void> {
@@ -114,7 +114,7 @@ async function history(world: World, seed: number, steps: number): Promise<void>
   await same(world, told, seed)
 }
 
-/** Asserts that counters equal samples, and samples equal the ledger plus open hours. */
+/** Counters equal samples, and samples equal the ledger plus open hours. */
 async function same(world: World, told: Told, seed: number): Promise<void> {
   const { rows } = await sql<Told>`
     select coalesce(sum(cpu_usec), 0)::bigint as cpu_usec, coalesce(sum(rx_bytes), 0)::bigint as received_bytes,

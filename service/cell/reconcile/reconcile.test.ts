@@ -69,7 +69,7 @@ test('machines, disks and checkpoints that no row names are removed, and named o
     .insertInto('workspace_holds')
     .values({ workspace_id: kept, operation_id: await lastOperation(world, kept), gate: 'closed' })
     .execute()
-  // The fence of the sweep must be above those used here.
+  // The sweep's fence must be above those used here.
   for (let count = 0; count < 20; count += 1)
     await world.db.selectNoFrom((eb) => eb.fn<number>('nextval', [eb.val('fences')]).as('n')).execute()
   await world.startProcess()
@@ -134,7 +134,7 @@ test('a machine that another process has parked and woken is not taken for dead 
   const workspace_id = await running(world)
   const before = await first.table.load(workspace_id)
   const second = await world.startProcess({ wait: false })
-  // The first process stalls for so long that the server takes its connection for dead.
+  // The server takes the stalled process's connection for dead.
   await sql`select pg_terminate_backend(pid) from pg_locks join pg_database on oid = database
     where locktype = 'advisory' and granted and datname = current_database()`.execute(world.db)
   await second.engine.ready

@@ -6,9 +6,9 @@ export type Actor =
   | { kind: 'api_key' | 'user'; id: string }
   /** `name`: the owner of the token, `api_key:<id>` or `user:<id>`. The agent session may be deleted later. */
   | { kind: 'tool_token'; id: string; name: string }
-  /** An operator on the command line; `name` is the account. */
+  /** `name` is the account on the command line. */
   | { kind: 'operator'; name: string }
-  /** The service itself, where a reader may ask who made the change. */
+  /** Where a reader may ask who made the change. */
   | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
 
 export function actorFacts(actor: Actor): ActorFacts {
@@ -40,16 +40,16 @@ export type AuditTargetKind =
   | 'template_build'
   | 'workspace'
 
-/** Action of tool calls: one record per caller, tool, workspace and minute. */
+/** One record per caller, tool, workspace and minute. */
 export const TOOL_CALLS = 'tools.use'
 
-/** The changed object and its owner. null: it belongs to the organization, or to the installation. */
+/** null: it belongs to the organization, or to the installation. */
 export interface AuditTarget {
   kind: AuditTargetKind
   id: string
   organization_id: string | null
   project_id: string | null
-  /** Further facts for a reader. Never a secret: no token, no key value, no input of a workspace. */
+  /** Never a secret: no token, no key value, no input of a workspace. */
   details?: Readonly<Record<string, string | number | boolean | null | readonly string[]>>
 }
 

@@ -7,8 +7,8 @@ const ROWS_MAX = 1000
 const CHAINS_MAX = 200
 
 /**
- * Links every committed record into the hash chain of its organization. Linking runs after the commit, so that changes do not wait for
- * each other. Several processes may run it: a row lock gives each chain to one at a time.
+ * Into the hash chain of its organization. Linking runs after the commit, so that changes do not wait for each other. Several processes may
+ * run it: a row lock gives each chain to one at a time.
  * @returns the number of linked records.
  */
 export async function linkEvents(db: Db, stopped: () => boolean = () => false): Promise<number> {
@@ -58,7 +58,7 @@ async function linkChain(tx: Tx, chain_id: string): Promise<number> {
   return rows.length
 }
 
-/** Locks a chain and returns its last link; null: another process has it. */
+/** null: another process has the chain. */
 async function lockChain(tx: Tx, chain_id: string): Promise<Link | null> {
   const { sequence, sha256 } = CHAIN_START
   const start = { chain_id, sequence, sha256, dropped_sequence: sequence, dropped_sha256: sha256 }
@@ -73,7 +73,7 @@ async function lockChain(tx: Tx, chain_id: string): Promise<Link | null> {
   return row ?? null
 }
 
-/** Deletes records older than `created_before` from the start of each chain, in small transactions. @returns the number deleted. */
+/** From the start of each chain, in small transactions. */
 export async function dropEvents(db: Db, created_before: Date): Promise<number> {
   const { rows } = await sql<{ chain_id: string }>`select distinct coalesce(organization_id, ${INSTALLATION_CHAIN}::uuid) as chain_id from
     (select organization_id from audit_events where created_at < ${created_before} and sequence is not null order by created_at limit 5000) old`.execute(

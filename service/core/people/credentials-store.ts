@@ -5,7 +5,7 @@ import type { ChangeTx } from '../changes/mutate.ts'
 export type Credentials = Selectable<Database['person_credentials']>
 export type CredentialsChange = Partial<Omit<Credentials, 'person_id'>>
 
-/** Locks the row, and creates it where absent. Every other change of the person's credentials waits. */
+/** Creates the row where absent. Every other change of the person's credentials waits. */
 export async function lockCredentials(tx: ChangeTx, person_id: string): Promise<Credentials> {
   await tx
     .insertInto('person_credentials')
@@ -19,7 +19,7 @@ export async function writeCredentials(tx: ChangeTx, person_id: string, change: 
   await tx.updateTable('person_credentials').set(change).where('person_id', '=', person_id).execute()
 }
 
-/** Returns whether the checked password is still current; locks it. It may have been replaced since the check. */
+/** The checked password may have been replaced since the check. */
 export async function lockPasswordIfCurrent(tx: ChangeTx, person_id: string, password_hash: string): Promise<boolean> {
   const row = await tx
     .selectFrom('person_credentials')

@@ -5,8 +5,8 @@ const LOCAL = /^[^\s"(),:;<>[\]\\@\p{C}]{1,64}$/u
 const DOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
 
 /**
- * Normalises case, composition and width of an address; null: it is no address. Mail goes to the normalised address, so the account
- * belongs to the owner of that mailbox. Pure.
+ * Case, composition and width; null: no address. Mail goes to the normalised address, so the account belongs to the owner of that mailbox.
+ * Pure.
  */
 export function normalizeEmail(text: string): string | null {
   // Upper case first: some letters have two lower-case forms.

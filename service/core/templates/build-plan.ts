@@ -9,9 +9,9 @@ export interface BuildUpload {
   parts: { name: string; bytes: number }[]
 }
 
-/** The complete plan of a build from a recipe: written at the request, and not resolved again later. */
+/** Written at the request, and not resolved again later. */
 export interface BuildPlan {
-  /** Layers of the base, lowest first; empty where the base is an upload. */
+  /** Lowest first; empty where the base is an upload. */
   layers: string[]
   /** The base where it is an upload, with the layers of the machine that unpacks it. */
   base_upload?: BuildUpload & { layers: string[] }
@@ -21,6 +21,6 @@ export interface BuildPlan {
   /** The tar from which `copy` reads. Its digest is part of the cache key. */
   upload: BuildUpload | null
   settings: TemplateSettings
-  /** Egress ceiling of the resulting version; null: none. */
+  /** Of the resulting version; null: none. */
   ceiling: EgressPolicy | null
 }

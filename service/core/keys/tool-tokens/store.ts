@@ -6,7 +6,7 @@ export async function retireSigningKeys(tx: ChangeTx, now: Date): Promise<string
   return rows.map(({ kid }) => kid)
 }
 
-/** Revokes all tokens of the workspace issued until now. @returns the workspace; undefined: it does not exist. */
+/** Tokens issued until now. undefined: no such workspace. */
 export async function revokeWorkspaceTokens(tx: ChangeTx, id: string, now: Date) {
   return tx
     .updateTable('workspaces')

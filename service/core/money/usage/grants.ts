@@ -23,7 +23,7 @@ export function remainingOf(grant: Omit<Grant, 'drawn_in_period'>, at: Date): nu
   return is_good ? Math.max(0, granted_meter_units - drawn_meter_units) : 0
 }
 
-/** Returns the units that credits add to a period's allowances. Draws of the period count even after the grant has ended. Pure. */
+/** Draws of the period count even after the grant has ended. Pure. */
 export function grantedBy(grants: readonly Grant[], now: Date): Granted {
   const granted = { ...NO_GRANTS }
   for (const grant of grants) granted[grant.allowance] += grant.drawn_in_period + remainingOf(grant, now)
@@ -36,8 +36,7 @@ export interface Draw {
 }
 
 /**
- * Returns the draws that cover usage beyond the plan, oldest grant first. Subtracts earlier draws of the period, so a repeated call draws
- * nothing. Pure.
+ * Oldest grant first. Subtracts earlier draws of the period, so a repeated call draws nothing. Pure.
  * @param grants oldest first.
  */
 export function drawsOf(included: Included, used: Units, grants: readonly Grant[], now: Date): Draw[] {

@@ -11,7 +11,7 @@ const PLAN: Prices = { cpu_hours: 10, ram_gib_hours: 20, currency: 'EUR', price_
 const ON: OveragePolicy = { overage_enabled: true, spend_cap_minor: 1000, enabled_in: PERIOD.starts_at }
 const NOTHING = Object.fromEntries(METERS.map((meter) => [meter, 0])) as Units
 
-/** @param cpu_seconds the plan includes 36,000. */
+/** The plan includes 36,000 CPU seconds. */
 function facts(cpu_seconds: number, given: Partial<SpendFacts> = {}): SpendFacts {
   return { prices: PLAN, choice: ON, used: { ...NOTHING, cpu_seconds }, granted: NO_GRANTS, period: PERIOD, past_due: false, ...given }
 }

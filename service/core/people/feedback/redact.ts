@@ -1,6 +1,6 @@
 export const REDACTED = '[redacted]'
 
-/** Shapes of known keys and tokens: the whole match is redacted. */
+/** Known keys and tokens: the whole match is redacted. */
 const WHOLE: readonly RegExp[] = [
   /-----BEGIN [A-Z0-9 ]{0,60}-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,60}-----|$)/g, // PEM, complete or truncated
   /\bsf(?:k|u|p|cb)_[A-Za-z0-9_-]{4,}/g, // Berth's
@@ -22,14 +22,14 @@ const BEHIND: readonly RegExp[] = [
 const LONG = /[A-Za-z0-9+/_=-]{32,}/g
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Returns the text with keys, tokens and private keys redacted. Idempotent. Pure. */
+/** Idempotent. Pure. */
 export function redact(text: string): string {
   const known = WHOLE.reduce((rest, shape) => rest.replace(shape, REDACTED), text)
   const behind = BEHIND.reduce((rest, shape) => rest.replace(shape, `$1${REDACTED}`), known)
   return behind.replace(LONG, (word) => (isDrawn(word) ? REDACTED : word))
 }
 
-/** Returns whether a word looks random: hexadecimal, or mixed case with digits. UUIDs and paths are kept, since feedback refers to them. */
+/** Hexadecimal, or mixed case with digits. UUIDs and paths are kept, since feedback refers to them. */
 function isDrawn(word: string): boolean {
   if (UUID.test(word)) return false
   const letters_min = word.startsWith('/') ? 24 : 16 // a path may contain long names

@@ -1,4 +1,4 @@
-/** An entry of a layer (machine/internal/wire/layer.go). A whiteout hides the name in all layers below. */
+/** See machine/internal/wire/layer.go. A whiteout hides the name in all layers below. */
 export interface LayerEntry {
   name: string
   type: 'file' | 'directory' | 'symlink' | 'whiteout' | 'other'
@@ -10,6 +10,6 @@ export interface LayerEntry {
   target?: string
   /** Hides the content of this directory in the layers below. */
   opaque?: boolean
-  /** Path of this directory in the layers below, where it differs. */
+  /** Of this directory in the layers below, where it differs. */
   redirect?: string
 }

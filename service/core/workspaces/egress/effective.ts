@@ -10,7 +10,7 @@ export interface Versioned {
   created_at: Date
 }
 
-/** The last acknowledgement of the host for the workspace's machine. */
+/** By the host, for the workspace's machine. */
 export interface Acknowledged {
   epoch: number
   revision: string
@@ -25,26 +25,26 @@ export interface EgressFacts {
   /** null: never set. */
   override: Versioned | null
   project: Versioned | null
-  /** Of the template version; null: none. */
+  /** null: none. */
   ceiling: EgressPolicy | null
   acknowledged: Acknowledged | null
-  /** Ports of the hosts for which requests get bound secrets injected. */
+  /** Of hosts for which requests get bound secrets injected. */
   secret_ports: number[]
 }
 
 export interface Effective {
-  /** The configured policy, before the ceiling. */
+  /** Before the ceiling. */
   policy: EgressPolicy
   source: 'workspace' | 'project' | 'platform'
-  /** The policy that the host enforces. */
+  /** The host enforces it. */
   effective: EgressPolicy
-  /** Ports whose connections are redirected to the secret proxy, ascending. */
+  /** Their connections are redirected to the secret proxy. Ascending. */
   secret_ports: number[]
   /** Hash of policy and ports: an acknowledgement names it. */
   revision: string
 }
 
-/** Resolves workspace override > project policy > platform default, capped by the template's ceiling (App, "Egress policy"). */
+/** Workspace override > project policy > platform default, capped by the template's ceiling (App, "Egress policy"). */
 export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'ceiling' | 'secret_ports'>): Effective {
   const { override, project, ceiling, secret_ports } = facts
   const set = (versioned: Versioned | null) => versioned?.policy ?? null
@@ -54,7 +54,7 @@ export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'c
   return { policy, source, effective, secret_ports, revision: revisionOf(effective, secret_ports) }
 }
 
-/** The revision of a machine without a policy. machine/internal/wire has the same constant. */
+/** A machine without a policy. machine/internal/wire has the same constant. */
 export const DEFAULT_REVISION = 'default'
 const REVISION_CHARACTERS = 40
 
@@ -65,10 +65,9 @@ export function revisionOf(effective: EgressPolicy, secret_ports: readonly numbe
   return createHash('sha256').update(text).digest('hex').slice(0, REVISION_CHARACTERS)
 }
 
-/** States in which a workspace has a machine, running or suspending. */
 const WITH_MACHINE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
-/** Returns the enforcement state (App, "Other state-bearing records"). Ignores an acknowledgement of another epoch. */
+/** App, "Other state-bearing records". Ignores an acknowledgement of another epoch. */
 export function enforcementOf(facts: EgressFacts, { revision }: Pick<Effective, 'revision'>): EnforcementState {
   const { acknowledged, ownership_epoch, observed_state } = facts
   if (!WITH_MACHINE.has(observed_state) || acknowledged?.epoch !== ownership_epoch) return 'not_enforced'

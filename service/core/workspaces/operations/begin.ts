@@ -6,7 +6,7 @@ import { aboutWorkspace, insertOperation } from './store.ts'
 
 export type Operate = Extract<Decision, { kind: 'operate' }>
 
-/** The row of a workspace that the transaction has locked. */
+/** The transaction has locked its row. */
 export interface LockedWorkspace {
   id: string
   organization_id: string
@@ -15,8 +15,8 @@ export interface LockedWorkspace {
 }
 
 /**
- * Records an operation on a workspace that no other operation locks. The caller has checked the command table and, for a start, admission
- * (`core/admission`). Throws Again where another operation locks the workspace.
+ * The caller has checked the command table and, for a start, admission (`core/money/admission`). Throws StaleReadError where another
+ * operation locks the workspace.
  * @returns the operation's id.
  */
 export async function beginOperation(

@@ -13,7 +13,7 @@ interface OverdueContext {
 }
 
 /**
- * Logs overdue work, once for each row.
+ * Once for each row.
  * @param told rows that this process has already logged; updated in place.
  */
 export async function logOverdue({ db, clock, log }: OverdueContext, { by, cell_id }: Worker, told: Set<string>): Promise<void> {
