@@ -35,7 +35,6 @@ export interface OpsOptions {
 
 const CHECK_MS = 2000
 
-/** Serves /healthz, /readyz and /metrics on the operator's address. */
 export async function startOps(options: OpsOptions): Promise<{ address: string; close(): Promise<void> }> {
   const answers: Record<string, () => Promise<{ status: number; type: string; body: string }>> = {
     '/healthz': async () => ({ status: 200, type: 'application/json', body: '{"status":"ok"}' }),

@@ -2,8 +2,8 @@ import type { Route } from '../../../contract/route.ts'
 import type { DiskReserve } from '../../lib/disk-reserve.ts'
 
 /**
- * Routes that grow the data directory. They are refused while free space is at the reserve. All other routes continue, so that people can
- * sign in, reach, stop and delete their work.
+ * Routes that grow the data directory are refused while free space is at the reserve. All others continue, so that people can sign in,
+ * reach, stop and delete their work.
  */
 export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'api-keys.create',
@@ -35,7 +35,7 @@ export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'workspaces.snapshot',
 ])
 
-/** Changing routes that continue below the reserve: each writes few rows or frees space. */
+/** Each of these writes few rows or frees space. */
 export const ROUTES_THAT_GO_ON: ReadonlySet<string> = new Set([
   'api-keys.update',
   'attachments.create',

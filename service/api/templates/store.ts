@@ -42,8 +42,7 @@ const TEMPLATE = `t.id, t.slug, t.organization_id, t.display_name, t.description
    order by v.version desc limit 1) as latest_version`
 
 /**
- * Lists templates of these organizations, and of the platform if asked, newest first, one row more than the page holds. Filters by owner
- * first, because an organization has few templates and others have many.
+ * Newest first, one row more than the page holds. Filters by owner first, because an organization has few templates and others have many.
  */
 export function listTemplates(reads: Reader, organizations: string[], platform: boolean, page: Page): Promise<TemplateRow[]> {
   return reads.rows(
@@ -58,7 +57,7 @@ export function listTemplates(reads: Reader, organizations: string[], platform: 
   )
 }
 
-/** Finds templates by slug in these organizations and on the platform; the platform's comes last. */
+/** The platform's comes last. */
 export function findTemplates(reads: Reader, organizations: string[], slug: string): Promise<TemplateRow[]> {
   return reads.rows(
     'templates.by_slug',

@@ -13,7 +13,7 @@ export interface Cells {
   choose(reads: Reader): Promise<string | null>
 }
 
-/** Chooses the least used live cell. The list of live cells is cached for a second. */
+/** The list of live cells is cached for a second. */
 export function openCells(clock: Clock): Cells {
   let alive: { ids: string[]; read_ms: number } | null = null
   const list = async (reads: Reader) => {

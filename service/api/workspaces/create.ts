@@ -36,10 +36,10 @@ export interface Creation extends Pick<NewWorkspace, Given> {
   now: Date
 }
 
-/** Properties that the new workspace does not have: caps are cut to its ceiling (App, "Open body"). */
+/** Caps are cut to the workspace's ceiling (App, "Open body"). */
 type Cut = { ignored: Ignorable[] }
 
-/** Inserts workspace, key, operation and workspace lock of a first open. Throws Again if the key was taken in the meantime. */
+/** Throws StaleReadError if the key was taken in the meantime. */
 export async function createWorkspace(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
   tx: ChangeTx,
@@ -72,7 +72,7 @@ export async function createWorkspace(
   return { workspace_id: id, operation_id, ignored: cut(workspace) }
 }
 
-/** Creates a file-first workspace, which needs neither machine nor operation. Throws Again like createWorkspace. */
+/** A file-first workspace needs neither machine nor operation. Throws like createWorkspace. */
 export async function createTreeWorkspace(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells'>,
   tx: ChangeTx,

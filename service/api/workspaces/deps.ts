@@ -3,7 +3,6 @@ import type { Cells } from './cells.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
-/** Services and settings of workspaces. */
 export interface WorkspaceDeps {
   waits: Waits
   cells: Cells
@@ -11,11 +10,11 @@ export interface WorkspaceDeps {
   /** Whether new workspaces keep changes in a layer above the template, if its version supports that (App, "Open rules" 9). */
   layered_opens: boolean
   file_first: boolean
-  /** Longest wait of a delete's answer for the cell, in seconds. */
+  /** Longest wait of a delete's answer for the cell. */
   delete_told_seconds: number
-  /** Scheme, host and public port of port URLs; each port has its own name below that host. */
+  /** Scheme, host and public port; each port has its own name below that host. */
   ports_url: string
 }
 
-/** For answers of a start: they wait, and mint a tool token. */
+/** Answers of a start wait, and mint a tool token. */
 export type AnswerDeps = Pick<CallDeps, 'db' | 'reads' | 'clock' | 'ids' | 'base_url' | 'logger'> & Pick<WorkspaceDeps, 'waits' | 'signer'>

@@ -4,7 +4,7 @@ import { readerOf } from '../../db/reader.ts'
 import { listLiveInstances, listOpenBuilds, markDiscarded } from './draft-end-store.ts'
 
 /**
- * Ends a draft whose workspace the transaction has locked, and cancels its builds in the same commit.
+ * The transaction has locked the workspace. Builds of the draft are cancelled in the same commit.
  * @returns test instances that the caller must end, too.
  */
 export async function endWithDraft(tx: ChangeTx, workspace_id: string, now: Date): Promise<string[]> {

@@ -10,7 +10,7 @@ export interface Ending {
   input: Record<string, unknown>
 }
 
-/** Marks a workspace deleted, stops its tools at once, and leaves the rest to a delete operation. @returns the operation's id. */
+/** Stops the tools at once; a delete operation does the rest. @returns the operation's id. */
 export async function endWorkspace(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,

@@ -22,7 +22,7 @@ import type { CallDeps, ChangeDeps } from '../calls/deps.ts'
 
 type ForkTreeCall = Call<typeof workspacesForkTree>
 
-/** POST /v1/workspaces/{workspace_id}/tree/fork: decision 162. */
+/** Decision 162. */
 export async function forkTree(call: ForkTreeCall, deps: ChangeDeps): Promise<Reply> {
   checkKey(call.body.key)
   const work = async (tx: ChangeTx) => {

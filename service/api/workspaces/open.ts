@@ -26,7 +26,7 @@ import type { CallDeps, ReadDeps } from '../calls/deps.ts'
 
 type OpenCall = Call<typeof workspacesOpen>
 
-/** POST /v1/workspaces/open: App, "Open rules". */
+/** App, "Open rules". */
 export async function openWorkspace(
   call: OpenCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens' | 'file_first'> & Pick<CallDeps, 'turns' | 'change_rate'>,
@@ -49,7 +49,7 @@ export async function openWorkspace(
   return answerOpen(call, deps, outcome)
 }
 
-/** Returns the workspace if it is ready and nothing is to be written: the common reopen costs one read. */
+/** Nothing is to be written: the common reopen costs one read. */
 async function readyAlready(deps: ReadDeps, call: OpenCall, project: Owned): Promise<WorkspaceRow | null> {
   const { body } = call
   if (call.idempotency !== null || body.inputs !== undefined || body.secrets !== undefined) return null
@@ -127,7 +127,7 @@ export async function retryStartup(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, ro
   return { status: 202, operation_id: id, changed: true }
 }
 
-/** Reopening changes nothing (App, "Open rules" 1); the answer lists ignored properties. */
+/** App, "Open rules" 1; the answer lists ignored properties. */
 function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workspaceCommandResult>[1]): WorkspaceCommandResult {
   const { template, caps, idle_policy, background_seconds } = body // inputs and secrets are applied
   return { ...workspaceCommandResult(row, came), ignored: ignoredBy(row, { template, caps, idle_policy, background_seconds }) }
@@ -137,7 +137,6 @@ async function bindAnew(tx: ChangeTx, row: WorkspaceRow, settings: TemplateSetti
   return replaceBinding(tx, row, settings, await withSecretInputs(tx, { ...row, workspace_id: row.id }, settings, given))
 }
 
-/** Creates a workspace for a new or freed key. */
 async function createFor(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens' | 'file_first'>,
   tx: ChangeTx,

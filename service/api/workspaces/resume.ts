@@ -15,7 +15,6 @@ import type { CallDeps } from '../calls/deps.ts'
 
 type ResumeCall = Call<typeof workspacesResume>
 
-/** POST /v1/workspaces/{workspace_id}/resume */
 export async function resumeWorkspace(call: ResumeCall, deps: AnswerDeps & Pick<CallDeps, 'turns' | 'change_rate'>): Promise<Reply> {
   await failpoint('resume.R1')
   const outcome = await change(deps, call, async (tx) => {

@@ -37,7 +37,6 @@ export function workspaceView(row: WorkspaceRow): Workspace {
   }
 }
 
-/** Returns the time of the next idle suspend, and its basis. */
 function idleView(row: WorkspaceRow): Workspace['idle'] {
   const is_running = row.observed_state === 'running'
   const asked = is_running ? pendingSuspend(row) : null

@@ -9,7 +9,6 @@ import { lockKey, readKey, writeKey, type KeyChange } from './store.ts'
 import { keySubject, keyView } from './view.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** PATCH /v1/projects/{project_id}/api-keys/{api_key_id} */
 export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { project_id, api_key_id } = call.params
   const { name, tool_permissions, expires_at } = call.body
@@ -34,7 +33,6 @@ export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: Chang
   return { status: 200, body: keyView(row) }
 }
 
-/** DELETE /v1/projects/{project_id}/api-keys/{api_key_id} */
 export async function revokeApiKey(call: Call<typeof apiKeysDelete>, deps: ChangeDeps): Promise<Reply> {
   const { project_id, api_key_id } = call.params
   const work = async (tx: ChangeTx) => {

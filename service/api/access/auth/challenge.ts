@@ -19,7 +19,6 @@ import { lockSeconds, normalizeRecoveryCode, stepOf } from './totp.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 import type { AccessDeps } from '../deps.ts'
 
-/** POST /v1/auth/mfa/challenge */
 export async function challenge(
   call: Call<typeof authChallenge>,
   deps: ChangeDeps & ReadDeps & Pick<AccessDeps, 'people'>,
@@ -42,7 +41,7 @@ export async function challenge(
   return { status: 200, body: { ...done.rotated, mfa_required: false, email_verified: account?.email_verified ?? false } }
 }
 
-/** Checks a code of the authenticator and counts a failure. The caller holds the row lock, so a code works once. */
+/** The caller holds the row lock, so a code works once. */
 export async function tryCode(
   tx: ChangeTx,
   deps: Pick<AccessDeps, 'people'>,
@@ -60,7 +59,7 @@ export async function tryCode(
   return is_right ? null : invalidCredentials()
 }
 
-/** Accepts a recovery code even while the factor is locked, and unlocks it: such a code cannot be guessed. */
+/** A recovery code cannot be guessed: it works even while the factor is locked, and unlocks it. */
 async function tryRecoveryCode(tx: ChangeTx, { now }: Call, person_id: string, typed: string): Promise<Failure | null> {
   if (!(await useRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
   await writeCredentials(tx, person_id, UNLOCKED)

@@ -12,7 +12,6 @@ import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
 type Answers<Deps> = Readonly<Record<string, (call: never, deps: Deps, outcome: Changed) => Promise<Reply>>>
 
 /**
- * Connects the pipeline with the stored outcomes of Idempotency-Keys.
  * @param answers of routes whose answers hold a token: these are rebuilt, all others are stored.
  * @param refusals limits stored refusals per caller: they are free for the caller, and each is a row for a day.
  */

@@ -16,7 +16,7 @@ import { hasPendingCheckout, lockAccount } from '../../money/payment/store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 import type { LifecycleDeps } from '../deps.ts'
 
-/** DELETE /v1/organizations/{organization_id}: starts the deletion, which a worker completes. */
+/** A worker completes the deletion. */
 export async function deleteOrganization(
   call: Call<typeof organizationsDelete>,
   deps: ChangeDeps & Pick<LifecycleDeps, 'enders'>,
@@ -47,7 +47,7 @@ export async function deleteOrganization(
   return { status: 202, body: operationView(operation) }
 }
 
-/** Rejects deletion with an active subscription or checkout: no person could end it afterwards. */
+/** No person could end a subscription or checkout afterwards. */
 async function refuseBuyers(tx: ChangeTx, organization_id: string, now: Date): Promise<void> {
   if (((await lockAccount(tx, { organization_id }))?.subscription_id ?? null) !== null)
     throw fail('conflict', 'subscription_active', 'This organization has bought a plan: end that subscription first')

@@ -26,8 +26,8 @@ const { call_seconds_max, retry_seconds_min, retry_seconds_max } = LIMITS.paymen
 const TAKEN_MS = 30 * call_seconds_max * 1000
 
 /**
- * Syncs with the payment service until it is closed: applies events, pushes invoices, and polls objects whose events may be lost. All work
- * is stored in rows, so a crash or an outage loses none. Several processes may run this.
+ * Applies events, pushes invoices, and polls objects whose events may be lost. All work is stored in rows, so a crash or an outage loses
+ * none. Several processes may run this.
  */
 export function startPaymentSync(deps: PaymentDeps): Poller {
   return startPoller({
@@ -76,7 +76,6 @@ async function pushInvoices(deps: PaymentDeps, stopped: () => boolean): Promise<
   }
 }
 
-/** Pushes an open invoice or polls a pushed one; settles an ended one at the service. */
 async function syncInvoice(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   const { db, clock, payment } = deps
   const { invoice, remote_id, pushed_at } = there
@@ -124,12 +123,12 @@ async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<voi
 
 const taken = (now: Date) => new Date(now.getTime() + TAKEN_MS)
 
-/** Ignores an object that the service does not have: it has no effect. */
+/** An object that the service does not have has no effect. */
 function unlessGone(error: unknown): void {
   if (!(error instanceof PaymentError) || error.status !== NOT_FOUND) throw error
 }
 
-/** Retries with growing delays, without end: it is money. */
+/** Retries without end: it is money. */
 function afterFailure(tries: number, now: Date): Date {
   const seconds = Math.min(retry_seconds_max, retry_seconds_min * 2 ** Math.min(tries - 1, 12))
   return new Date(now.getTime() + seconds * 1000)

@@ -23,8 +23,7 @@ interface FileFacts {
 }
 
 /**
- * Writes a tar: JSON-lines files per source, split at the size limit, then the manifest.
- * @param manifest further fields of the manifest.
+ * Writes JSON-lines files per source, split at the size limit, then the manifest.
  * @throws TooLarge
  */
 export async function* archive(sources: readonly Source[], manifest: object, now: Date, bounds: Bounds): AsyncGenerator<Buffer> {

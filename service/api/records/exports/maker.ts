@@ -23,7 +23,7 @@ export type ExportWorkerDeps = Pick<CallDeps, 'db' | 'clock' | 'logger'> & {
   bounds?: Bounds
 }
 
-/** Makes requested archives one at a time, until it is closed. Several processes may run this. */
+/** Several processes may run this. */
 export function startExportWorker(deps: ExportWorkerDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
@@ -63,7 +63,7 @@ async function makeOne(deps: ExportWorkerDeps, row: ExportRow, stopped: () => bo
   }
 }
 
-/** Compresses the archive as a stream and stores it in parts: memory holds one file at most. */
+/** Stores the stream in parts: memory holds one file at most. */
 async function keepParts(deps: ExportWorkerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
   const { db, clock, reserve } = deps
   const hash = createHash('sha256')
@@ -114,7 +114,6 @@ async function* contentOf(
   }
 }
 
-/** Content that an export leaves out. */
 export const LEFT_OUT = [
   'values of secrets, passwords, second factors, and whatever else signs in',
   'files of workspaces, volumes and trees, and images of templates: they are read by the file routes',

@@ -17,14 +17,12 @@ import { listExports, readExport, readPart, type ExportRow } from './store.ts'
 import { exportView, whoseExports } from './view.ts'
 import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/me/exports and GET /v1/organizations/{organization_id}/exports */
 export async function listAllExports(call: Call<typeof exportsList | typeof exportsListOfOrganization>, deps: PageDeps): Promise<Reply> {
   const whose = whoseExports(call.who, call.params)
   const rows = await listExports(deps.reads, whose, pageOf(deps.cursor_keys, call))
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, exportView) }
 }
 
-/** GET /v1/me/exports/{account_export_id}, and of an organization */
 export async function getExport(
   { who, params }: Call<typeof exportsGet | typeof exportsGetOfOrganization>,
   deps: ReadDeps,
@@ -32,7 +30,6 @@ export async function getExport(
   return { status: 200, body: exportView(await find(deps.reads, who, params)) }
 }
 
-/** GET …/content */
 export async function readContent(
   { who, params }: Call<typeof exportsContent | typeof exportsContentOfOrganization>,
   { reads }: ReadDeps,

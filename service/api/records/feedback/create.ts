@@ -14,7 +14,6 @@ import type { ChangeDeps } from '../../calls/deps.ts'
 const { per_10_minutes, per_day, per_organization_and_day } = LIMITS.feedback
 const DAY_SECONDS = 24 * 3600
 
-/** POST /v1/feedback */
 export async function createFeedback(call: Call<typeof feedbackCreate>, deps: ChangeDeps): Promise<Reply> {
   const { now, who, body } = call
   const { organization_id, project_id } = ownerOf(who)
@@ -35,14 +34,14 @@ export async function createFeedback(call: Call<typeof feedbackCreate>, deps: Ch
   return { status: 201, body: answer }
 }
 
-/** A person's feedback counts for the oldest of their organizations; ids sort by creation time. */
+/** Counts for the oldest of a person's organizations; ids sort by creation time. */
 function ownerOf(who: Principal): { organization_id: string | null; project_id: string | null } {
   if (who.type === 'api_key') return who
   const [organization_id = null] = who.memberships.map((membership) => membership.organization_id).sort()
   return { organization_id, project_id: null }
 }
 
-/** App, "Limits", "Feedback": per key or person, and per organization. */
+/** App, "Limits", "Feedback". */
 async function refuseFlood(tx: ChangeTx, principal_id: string, organization_id: string | null, now: Date): Promise<void> {
   await lockSenders(tx, [principal_id, ...(organization_id === null ? [] : [organization_id])])
   await refuseBeyond(tx, { principal_id }, 600, per_10_minutes, now)

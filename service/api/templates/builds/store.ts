@@ -40,7 +40,7 @@ export interface LogPiece {
   text: string
 }
 
-/** Returns the piece that contains the byte, and later pieces. */
+/** From the piece that contains the byte on. */
 export function readLog(reads: Reader, build_id: string, offset: number, pieces_max: number): Promise<LogPiece[]> {
   return reads.rows(
     'template_builds.log',
@@ -71,7 +71,7 @@ export async function insertBuild(tx: ChangeTx, { now, spec, ...build }: NewBuil
     .execute()
 }
 
-/** Counts unfinished builds of an organization, serialized until the transaction ends. */
+/** Serialized until the transaction ends. */
 export async function countBuilds(tx: Tx, organization_id: string): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`builds:${organization_id}`}, 0))`.execute(tx)
   const { running } = await tx

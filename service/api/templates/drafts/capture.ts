@@ -13,7 +13,6 @@ import { lockDraft } from './find.ts'
 import { countStates, insertState } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** POST …/draft/states */
 export async function captureDraft(
   call: Call<typeof draftStatesCreate> | Call<typeof draftStatesCreateOfOrganization>,
   deps: ChangeDeps,

@@ -23,7 +23,6 @@ import type { CallDeps } from '../../calls/deps.ts'
 
 type CreateCall = Call<typeof draftsCreate> | Call<typeof draftsCreateOfOrganization>
 
-/** POST …/templates/{slug}/draft */
 export async function createDraft(
   call: CreateCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,
@@ -72,7 +71,7 @@ async function createIn(
   return worked
 }
 
-/** Restarts a draft whose machine died, never ran, or failed at start-up: its key is reserved, so no open can do this. */
+/** A draft whose machine died, never ran, or failed at start-up. Its key is reserved, so no open can restart it. */
 async function startAgain(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkspaceCommandResult> {
   const row = maySee(call.who, live) ? await lockWorkspace(tx, live.workspace_id) : null
   if (row === null || !isToStart(row)) throw exists(live)
@@ -95,7 +94,7 @@ async function templateOf(tx: ChangeTx, { organization_id }: Owned, slug: string
   return template
 }
 
-/** Returns the draft's base version. The organization's own may be unpublished; the platform's must be published. */
+/** The organization's own base may be unpublished; the platform's must be published. */
 async function baseOf(tx: ChangeTx, { organization_id }: Owned, template: TemplateRow, named: string | undefined): Promise<VersionRow> {
   if (named === undefined && template.latest_version === null) {
     const message = `${template.slug} has no published version: say what the draft is based on`

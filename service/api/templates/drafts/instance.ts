@@ -16,7 +16,7 @@ import type { CallDeps } from '../../calls/deps.ts'
 
 type InstanceCall = Call<typeof draftTestInstancesCreate> | Call<typeof draftTestInstancesCreateOfOrganization>
 
-/** POST …/draft/test-instances: a session workspace of a state, in the draft's project and on the state's host. */
+/** A session workspace of a state, in the draft's project and on the state's host. */
 export async function openDraftInstance(
   call: InstanceCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,

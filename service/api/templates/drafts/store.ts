@@ -104,7 +104,7 @@ export async function readState(reads: Reader, draft_id: string, id: string | nu
   return row ?? null
 }
 
-/** Counts kept states and running captures. */
+/** Includes running captures. */
 export async function countStates(reads: Reader, draft_id: string): Promise<number> {
   const [row] = await reads.rows<{ states: number }>(
     'draft_states.count',

@@ -21,10 +21,7 @@ interface Walk {
   directories: number
 }
 
-/**
- * Yields the differences of two trees after a position, a directory before its content. Skips directories with identical layers, so the
- * cost depends only on what the versions change.
- */
+/** A directory precedes its content. Skips directories with identical layers, so the cost depends only on what the versions change. */
 export function differences(before: Overlay, after: Overlay, from: readonly number[], bounds: Bounds): AsyncGenerator<Step> {
   return walk({ before, after, bounds, directories: 0 }, { path: '/', position: [], places: [before.root(), after.root()] }, from)
 }

@@ -16,7 +16,7 @@ export type Found =
   /** The mirror has no index for this architecture. */
   | { kind: 'absent' }
 
-/** Cached indexes of a Debian mirror, loaded on first use and reloaded when stale. */
+/** Loaded on first use and reloaded when stale. */
 export interface PackageIndex {
   of(architecture: Architecture): Found
   close(): void
@@ -30,7 +30,6 @@ interface Entry {
 
 const SUITE = 'bookworm'
 const TIMEOUT_MS = 120_000
-/** Pause before an unreachable mirror is tried again. */
 const RETRY_MS = 15_000
 const HOUR_MS = 3600_000
 
@@ -89,7 +88,7 @@ async function* linesOf(stream: Readable): AsyncGenerator<string> {
   if (stream.errored) throw stream.errored
 }
 
-/** Limits the size, because a mirror may send without end. */
+/** A mirror may send without end. */
 function bound(bytes_max: number): Transform {
   let bytes = 0
   return new Transform({

@@ -3,7 +3,7 @@ import { digestOfParts, removePart } from './folder.ts'
 import { completeUpload, restartUpload, type UploadRow } from './store.ts'
 
 /**
- * Checks the digest of a fully received upload. Safe to repeat, also concurrently.
+ * Safe to repeat, also concurrently.
  * @returns null if complete; else the wrong digest, after which the upload starts again.
  */
 export async function finishUpload(db: Db, folder: string, { id, sha256, parts }: UploadRow, now: Date): Promise<string | null> {

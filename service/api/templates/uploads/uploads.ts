@@ -32,7 +32,6 @@ const {
 } = LIMITS.template_upload
 const HOUR_MS = 3600_000
 
-/** POST /v1/template-uploads */
 export async function createUpload(
   call: Call<typeof templateUploadsCreate>,
   deps: ChangeDeps & ReadDeps & Pick<TemplateDeps, 'uploads_dir'>,
@@ -56,14 +55,13 @@ export async function createUpload(
   return { status: 201, body: uploadView(await findIn(deps.reads, who, id)) }
 }
 
-/** GET /v1/template-uploads/{upload_id} */
 export async function getUpload({ who, params }: Call<typeof templateUploadsGet>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: uploadView(await findIn(deps.reads, who, params.upload_id)) }
 }
 
 /**
- * PUT /v1/template-uploads/{upload_id}: a part is stored as a file before its row counts it. An empty body at the end finishes an upload
- * whose last part was received by a process that died.
+ * A part is stored as a file before its row counts it. An empty body at the end finishes an upload whose last part was received by a
+ * process that died.
  */
 export async function putPart(
   call: Call<typeof templateUploadsPart>,
@@ -143,7 +141,6 @@ async function finish(
   throw fail('validation_failed', 'upload_digest_mismatch', message, { details: { field: 'sha256' } })
 }
 
-/** DELETE /v1/template-uploads/{upload_id} */
 export async function removeOneUpload(
   call: Call<typeof templateUploadsDelete>,
   deps: ChangeDeps & ReadDeps & Pick<TemplateDeps, 'uploads_dir'>,
@@ -163,7 +160,7 @@ function subjectOf({ id, organization_id, project_id }: Pick<UploadRow, 'id' | '
   return { kind: 'template_upload', id, organization_id, project_id, details: {} }
 }
 
-/** Returns the caller's upload. @throws 404 */
+/** @throws 404 */
 async function findIn(reads: Reader, who: Principal, id: string): Promise<UploadRow> {
   const row = await readUpload(reads, id)
   if (row === null || !maySee(who, row)) throw notFound('upload')

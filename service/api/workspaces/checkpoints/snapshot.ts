@@ -14,7 +14,6 @@ import type { WorkspaceRow } from '../row.ts'
 import { countSnapshots } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** POST /v1/workspaces/{workspace_id}/snapshot */
 export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, deps: ChangeDeps): Promise<Reply> {
   await failpoint('snapshot.P1')
   const work = async (tx: ChangeTx) => {
@@ -29,7 +28,7 @@ export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, d
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/** Rejects a workspace that was reset while suspended: it has neither memory nor disk yet. */
+/** A workspace that was reset while suspended has neither memory nor disk yet. */
 function refuseBlank(row: WorkspaceRow): void {
   if (row.observed_state === 'suspended' && row.checkpoint_id === null) {
     throw fail('conflict', 'not_snapshottable', 'The workspace was reset while it was suspended: it has nothing to capture yet')

@@ -42,7 +42,7 @@ export async function insertPort(tx: ChangeTx, row: Pick<PortRow, 'id' | 'worksp
   await tx.insertInto('workspace_ports').values(row).execute()
 }
 
-/** Deletes the port with its credentials: a new exposure starts without any. */
+/** Deletes its credentials, too: a new exposure starts without any. */
 export async function deletePort(tx: ChangeTx, id: string): Promise<void> {
   await tx.deleteFrom('workspace_ports').where('id', '=', id).execute()
 }

@@ -25,7 +25,6 @@ export interface TokenRequest {
 
 const DEFAULT_LABEL = 'default'
 
-/** Issues a tool token for a workspace with a cell. Throws if the budget is exhausted or signing fails. */
 export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: TokenRequest, by: ChangeOrigin): Promise<ToolToken> {
   const session = newSession(deps, workspace, wish)
   const token = await countedToken(deps, workspace, wish, session, tokenEvent(by, workspace, session, wish))
@@ -35,7 +34,7 @@ export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: Toke
 }
 
 /**
- * Issues the token of an open or resume; null if it cannot be issued, because the caller still gets the workspace.
+ * null if it cannot be issued, because the caller still gets the workspace.
  * @param by null if the call has written its audit record already, which covers the token.
  */
 export async function mintTokenOrNull(
@@ -106,7 +105,7 @@ function tokenId(who: Principal, id: string): string {
 async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenRequest, sid: string): Promise<ToolToken> {
   const endpoint = workspace.cell_endpoint
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
-  // Uses the time of signing, because the call may have waited.
+  // The time of signing, because the call may have waited.
   const iat = Math.floor(deps.clock.now().getTime() / 1000)
   const exp = iat + LIMITS.credential.tool_token_seconds
   const claims = {

@@ -15,7 +15,6 @@ import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 type DeleteCall = Call<typeof volumesDelete>
 
-/** DELETE /v1/projects/{project_id}/volumes/{volume_id} */
 export async function deleteVolume(call: DeleteCall, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { now, who, params } = call
   const project = await projectOf(deps.reads, who, params.project_id)
@@ -40,7 +39,7 @@ export async function deleteVolume(call: DeleteCall, deps: ChangeDeps & ReadDeps
   return changeAndAnswer(deps, call, work, volumeAndOperationBody(who))
 }
 
-/** App, "Volumes": an attached volume is deleted only by force. */
+/** App, "Volumes". */
 function refuse({ query, who }: DeleteCall, row: VolumeRow): void {
   const { force = false, confirm_name } = query
   if ((force || confirm_name !== undefined) && confirm_name !== row.name) {
