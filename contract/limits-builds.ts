@@ -1,4 +1,3 @@
-/** Limits of template builds, of their images, and of the files in these. */
 export const BUILD_LIMITS = {
   template_build: {
     acknowledged_findings_max: 200,

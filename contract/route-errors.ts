@@ -3,10 +3,10 @@ import { NO_REASON } from './errors.ts'
 import type { Route, RouteErrors } from './route.ts'
 import { admissionErrors } from './routes/cell/admission-errors.ts'
 
-/** Codes that a route may answer, with their reasons; null: the code without a reason. */
+/** null: the code without a reason. */
 export type Errors = Record<string, (string | null)[]>
 
-/** Returns the errors that follow from the route's conventions, without its own. */
+/** Without the route's own errors. */
 function conventionErrors(route: Route): RouteErrors<string> {
   const { access } = route
   const app = route.surface === 'app'
@@ -30,7 +30,7 @@ function conventionErrors(route: Route): RouteErrors<string> {
   }
 }
 
-/** Merges a route's own errors with those of its conventions and, on the gateway, of admission. */
+/** Adds the errors of conventions and, on the gateway, of admission. */
 export function errorsOf(route: Route): Errors {
   const merged: Errors = {}
   const layers: RouteErrors<string>[] = [conventionErrors(route), ...(route.surface === 'cell' ? admissionErrors(route) : []), route.errors]

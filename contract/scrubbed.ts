@@ -1,6 +1,6 @@
 /**
- * Paths that are never copied from a workspace into a template version (docs/guides/templates.md). A trailing `/` means everything in
- * that directory, `*` any name.
+ * Never copied from a workspace into a template version (docs/guides/templates.md). A trailing `/` means everything in that directory, `*`
+ * any name.
  */
 export const EXCLUDED_FROM_TEMPLATES = [
   // Runtime state.

@@ -24,12 +24,11 @@ const MESSAGE_HEADERS: ReadonlySet<string> = new Set([
 /** Visible ASCII, with inner spaces. */
 const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
-/** Returns whether a value can be injected into requests. Pure. */
 export function isHeaderValue(value: string): boolean {
   return HEADER_VALUE.test(value)
 }
 
-/** Returns all problems of hosts of the right shape. Pure. */
+/** The hosts have the right shape. */
 export function hostIssues(hosts: readonly SecretHost[]): Issue[] {
   return hosts.flatMap((one, at) => issuesOf(`hosts.${at}`, one))
 }

@@ -4,7 +4,7 @@ import { PAYMENTS } from './billing.ts'
 import { List, Nullable, Timestamp, Uuid, Enum } from './common.ts'
 import { PeriodView } from './spend.ts'
 
-/** Limits of a plan, by the names in refusals. */
+/** By the names in refusals. */
 export const ENTITLEMENTS = [
   'concurrent_workspaces',
   'cpu_millis',

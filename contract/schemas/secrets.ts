@@ -26,8 +26,8 @@ const AllowedTools = Type.Array(Enum(TOOLS), {
 })
 
 /**
- * A host for which the proxy injects the value, which no workspace sees. It replaces the placeholder in headers and the query, and sets
- * the header, user or parameter named here.
+ * The proxy injects the value for this host; no workspace sees it. It replaces the placeholder in headers and the query, and sets the
+ * header, user or parameter named here.
  */
 export const SecretHost = Type.Object(
   {
@@ -81,7 +81,7 @@ const Hosts = Nullable(
   }),
 )
 
-/** A stored secret host: normalised name, sorted ports, at most one injection target. */
+/** Normalised name, sorted ports, at most one injection target. */
 export interface NormalSecretHost {
   host: string
   ports: number[]

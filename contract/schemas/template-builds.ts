@@ -84,7 +84,6 @@ const AcknowledgedFindings = Type.Array(FreeText({ minLength: 0, maxLength: LIMI
   maxItems: 10_000,
   description: 'Absolute paths of files that may hold what looks like a secret; at most 200',
 })
-/** Fields of a request that makes a version from a workspace. */
 export const PUBLISHING = {
   defaults: Type.Optional(TemplateDefaults),
   auto_publish: Type.Optional(Type.Boolean({ description: 'Workspaces are opened with the version as soon as it is there' })),

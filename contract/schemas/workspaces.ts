@@ -26,7 +26,7 @@ export type SuspendRequest = Static<typeof SuspendRequest>
 
 export const IDLE_BASES = ['default', 'fixed', 'learned', 'session', 'never'] as const
 
-/** The latest known times; activity of the last seconds may be missing. */
+/** Activity of the last seconds may be missing. */
 export const RecentActivity = Type.Object({
   active_at: Timestamp('Of any kind'),
   tool_call_at: Nullable(Timestamp()),
@@ -34,7 +34,6 @@ export const RecentActivity = Type.Object({
   keepalive_until: Nullable(Timestamp()),
 })
 
-/** Cause of an idle suspend. */
 export const IDLE_ENDS = ['policy', 'request'] as const
 
 export const Idle = Type.Object(
@@ -54,7 +53,7 @@ export const Idle = Type.Object(
   { title: 'Idle' },
 )
 
-/** App, "Workspace (view)": state of the template's start commands and services. */
+/** App, "Workspace (view)". */
 export const Startup = Type.Object(
   {
     state: Enum(['pending', 'running', 'ready', 'failed']),
@@ -206,7 +205,7 @@ export const OpenRequest = Type.Object(
 )
 export type OpenRequest = Static<typeof OpenRequest>
 
-/** Fields that a reopen accepts but does not apply. */
+/** A reopen accepts these but does not apply them. */
 export const IGNORABLE = ['template', 'base', 'caps', 'inputs', 'idle_policy', 'background_seconds'] as const
 export type Ignorable = (typeof IGNORABLE)[number]
 

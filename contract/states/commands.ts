@@ -43,7 +43,7 @@ export type RefusalReason =
 
 export type Outcome =
   | { kind: 'refuse'; reason: RefusalReason }
-  /** Starts a new operation of this kind, and writes `desired_state`. */
+  /** Also writes `desired_state`. */
   | {
       kind: 'operate'
       operation:
@@ -84,7 +84,7 @@ const suspend: Outcome = { kind: 'operate', operation: 'suspend', desired_state:
 const fork: Outcome = { kind: 'operate', operation: 'fork', desired_state: 'running' }
 const remove: Outcome = { kind: 'operate', operation: 'delete', desired_state: 'deleted' }
 
-/** Operations after which the workspace is running, or suspended, as before. */
+/** Afterwards the workspace is running, or suspended, as before. */
 const changeless = (desired_state: 'running' | 'suspended') => ({
   snapshot: { kind: 'operate', operation: 'snapshot', desired_state } as const,
   restore: { kind: 'operate', operation: 'restore', desired_state } as const,
@@ -100,7 +100,7 @@ const volumes = (desired_state: 'running' | 'suspended') => ({
 type Row = Record<Command, Outcome>
 type PartialRow = Partial<Row>
 
-/** Commands of a deleted workspace (App, "Lifecycle rules"). They override everything else. */
+/** App, "Lifecycle rules". They override everything else. */
 export const DELETED_COMMANDS: Row = {
   open: refuse('workspace_deleted'),
   suspend: refuse('workspace_deleted'),
@@ -126,7 +126,7 @@ export const DELETED_COMMANDS: Row = {
   ports: refuse('workspace_deleted'),
 }
 
-/** Refusals of a mode in every state. */
+/** In every state. */
 export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
   processful: { fork_tree: refuse('not_supported_for_mode') },
   file_first: {
@@ -157,7 +157,7 @@ export const LIFETIME_COMMANDS: Record<'persistent' | 'session', PartialRow> = {
   },
 }
 
-/** Role of the workspace in the operation that locks it: a fork and an adoption lock two. */
+/** A fork and an adoption lock two workspaces. */
 export type LockRole = Exclude<OperationKind, 'fork'> | 'fork_source' | 'fork_target' | 'adopt_source'
 
 const HELD: Row = {
@@ -185,7 +185,7 @@ const HELD: Row = {
   ports: proceed, // does not touch the workspace itself
 }
 const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
-/** Open and resume join a start in progress (App, "Workspace observed state"). Tools are served during startup. */
+/** App, "Workspace observed state". Tools are served during startup. */
 const STARTING: Row = {
   ...HELD,
   open: join,
@@ -196,7 +196,7 @@ const STARTING: Row = {
 /** The workspace keeps its state while it is copied. */
 const COPIED: Row = { ...HELD, open: by_state, resume_and_wait: by_state, tool_token: by_state }
 
-/** Decisions while an operation locks the workspace: the kind of operation decides, not the state. */
+/** While an operation locks the workspace its kind decides, not the state. */
 export const LOCKED_COMMANDS: Record<LockRole, Row> = {
   open: STARTING,
   resume: { ...STARTING, tool_token: { kind: 'when_running', otherwise: 'workspace_not_running' } },
@@ -245,7 +245,7 @@ const WITHOUT_OPERATION: Row = {
   ports: proceed,
 }
 
-/** Decisions for a workspace without a running operation. */
+/** No operation runs. */
 export const STATE_COMMANDS: Record<ObservedState, Row> = {
   running: {
     ...WITHOUT_OPERATION,
@@ -285,7 +285,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
   deleted: DELETED_COMMANDS,
 }
 
-/** Returns the refusal that does not depend on the state. It takes precedence over errors of the request. */
+/** Does not depend on the state. Takes precedence over errors of the request. */
 export function refusedAlways(seen: CommandFacts, command: Command): RefusalReason | null {
   const decision = ofEveryState(seen, command)
   return decision?.kind === 'refuse' ? decision.reason : null

@@ -66,7 +66,7 @@ export const billingPortal = appRoute({
   errors: { not_found: NO_REASON },
 })
 
-/** Called by the payment service, whose signature authenticates it. */
+/** The signature of the payment service authenticates the call. */
 export const paymentEvents = appRoute({
   id: 'payment.receive',
   method: 'POST',

@@ -6,8 +6,8 @@ import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Template, TemplateList, TemplateSlug, TemplateVersion, TemplateVersionList, VersionNumber } from '../../schemas/templates.ts'
 
 /**
- * Each template route has two addresses. SHORT resolves a slug as an open does: the caller's organization, then the platform. LONG names
- * the organization, and finds the platform's templates too.
+ * SHORT resolves a slug as an open does: the caller's organization, then the platform. LONG names the organization, and finds the
+ * platform's templates too.
  */
 export const SHORT = { path: '/v1/templates', params: {}, within: 'template' } as const
 export const LONG = {
@@ -15,7 +15,7 @@ export const LONG = {
   params: { organization_id: Uuid() },
   within: 'organization',
 } as const
-/** Callers that may change templates (App, "Template drafts and test instances"). */
+/** App, "Template drafts and test instances". */
 export const DEVELOPERS: Omit<PrincipalAccess, 'within'> = {
   kind: 'principal',
   roles: ['owner', 'admin'],
@@ -68,7 +68,7 @@ export const templatesArchiveOfOrganization = appRoute({ id: 'templates.archive_
 export const templateVersionsArchive = appRoute({ id: 'template-versions.archive', ...archive(SHORT) })
 export const templateVersionsArchiveOfOrganization = appRoute({ id: 'template-versions.archive_of_organization', ...archive(LONG) })
 
-/** One of the two addresses. Its other parameters are known only to the handler. */
+/** Its other parameters are known only to the handler. */
 export type TemplateAddress = typeof SHORT | typeof LONG
 
 export function templateParams({ params }: TemplateAddress) {

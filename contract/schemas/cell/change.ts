@@ -4,7 +4,7 @@ import { Nullable, Text, Enum } from '../common.ts'
 import { FILE_TYPES, Sha256 } from './file.ts'
 
 /**
- * Kinds of difference from the template:
+ * Differences from the template:
  * - added: the template has nothing at the path;
  * - modified: another content, or another target of a link;
  * - metadata: another mode, owner or (of a file) time;
@@ -14,7 +14,7 @@ import { FILE_TYPES, Sha256 } from './file.ts'
 export const CHANGE_KINDS = ['added', 'modified', 'metadata', 'deleted', 'replaced'] as const
 export type ChangeKind = (typeof CHANGE_KINDS)[number]
 
-/** Kinds for executions and template versions; `modified` includes mode, owner and type. */
+/** For executions and template versions; `modified` includes mode, owner and type. */
 export const FILE_CHANGES = ['added', 'modified', 'deleted'] as const
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
@@ -56,7 +56,7 @@ const counts = { added: Count, modified: Count, metadata: Count, deleted: Count,
 
 export const ChangeCounts = Type.Object(counts, { title: 'ChangeCounts' })
 
-/** App, "Conventions": a list, with the summary on request. */
+/** App, "Conventions", with the summary on request. */
 export const Changes = Type.Object(
   {
     data: Type.Array(Change, {
