@@ -1,4 +1,4 @@
-// `npm run admin -- [settings] NOUN VERB …`: manual tasks of operators. Runs the service's own code under its Node.js.
+// `npm run admin -- [settings] NOUN VERB …`: manual tasks of operators, with the service's own code under its Node.js.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { addressText, databaseUrl, layoutOf } from './setup/config.mjs'
@@ -38,7 +38,7 @@ await report(() => {
   return status
 })
 
-/** Input of the doctor: see service/admin/doctor-facts.ts. */
+/** Input of the doctor: service/admin/doctor-facts.ts. */
 function placesOf(settings) {
   const { instance, data_dir, run_dir, cell_name, slots, shells } = settings
   return {

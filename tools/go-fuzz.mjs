@@ -1,5 +1,5 @@
-// `node tools/go-fuzz.mjs [--seconds 60] [WORD…]`: fuzzes every Go target whose name contains a word (all without one). Go stores
-// findings in the package's testdata/fuzz, and `go test` runs them from then on.
+// `node tools/go-fuzz.mjs [--seconds 60] [WORD…]`: fuzzes every Go target whose name contains a word (all without one). Go stores findings
+// in the package's testdata/fuzz, and `go test` runs them from then on.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

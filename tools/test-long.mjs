@@ -48,7 +48,7 @@ await report(async () => {
   return results.every(({ ended_as }) => ended_as === 0) ? 0 : 1
 })
 
-/** Short commit id, with a `+` if files differ from the commit. */
+/** With a `+` if files differ from the commit. */
 function commitOf(folder) {
   const git = (...args) => execFileSync('git', args, { cwd: folder, encoding: 'utf8' }).trim()
   try {

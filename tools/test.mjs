@@ -11,7 +11,7 @@ import { CLONE, ensurePackages } from './setup/packages.mjs'
 import { pythonForTests } from './setup/python.mjs'
 
 const RUNNER = join(CLONE, 'tests', 'support', 'run.ts')
-/** Needed by the tests of networks, the Python SDK and ssh, but not by Berth. */
+/** Tests of networks, the Python SDK and ssh need these, Berth does not. */
 const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables', 'openssh-client', 'python3-venv', 'rsync']
 const log = (line) => process.stdout.write(`${line}\n`)
 
@@ -40,7 +40,7 @@ await report(async () => {
   return ended
 })
 
-/** Returns the environment of files that need machines, or the reason why there is none. */
+/** Or the reason why there are no machines. */
 async function machinesFor(settings, node) {
   const started = performance.now()
   try {

@@ -6,8 +6,8 @@ import { CLONE } from '../setup/packages.mjs'
 import { contentsOf, copy, DATABASE, FORMAT, KEPT, POOL, sync, writeDurably } from './contents.mjs'
 
 /**
- * Copies the installation to `target`. The caller must hold the supervisor's lock. `target` appears only when the copy is complete
- * and on disk. Throws and leaves nothing if part of the installation is in use or the copy fails.
+ * The caller must hold the supervisor's lock. `target` appears only when the copy is complete and on disk. Throws and leaves nothing if
+ * part of the installation is in use or the copy fails.
  */
 export async function backup({ settings, folder: target, log, signal }) {
   if (await exists(target)) throw new Error(`${target} is there already: a backup has a name of its own.`)
@@ -63,10 +63,7 @@ async function checkAtRest({ pool_image, postgres_data }) {
   if (server !== undefined) throw new Error(`The database still runs (process ${server}): \`npm run clean\` ends it.`)
 }
 
-/**
- * Returns the pid of a cluster's server. The pid file may be stale and its number reused, so the process's working directory is
- * checked.
- */
+/** The pid file may be stale and its number reused, so the process's working directory is checked. */
 async function serverOf(postgres_data) {
   const noted = await readFile(join(postgres_data, 'postmaster.pid'), 'utf8').catch(() => '')
   const pid = Number.parseInt(noted, 10)

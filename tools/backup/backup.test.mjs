@@ -74,7 +74,7 @@ async function backedUp() {
   assert.equal(code, 0, said)
 }
 
-/** Starts a command whose first copy never ends, then ends the command. The copy must end with it. */
+/** The first copy never ends. It must end with the command. */
 async function endedWhileItCopies(t, how, name, ...args) {
   const [cp, copying] = [path.join(folder, 'bin/cp'), path.join(folder, 'copying')]
   execFileSync('mkfifo', [copying])

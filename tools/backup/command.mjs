@@ -7,9 +7,8 @@ import { report } from '../setup/main.mjs'
 import { SettingsError } from '../setup/settings.mjs'
 
 /**
- * Runs `step({ settings, folder, log, signal })` under the supervisor's lock of the data directory and exits with its result.
- * `signal` aborts when the process receives a terminating signal. `ready(settings)` runs first: it creates the data directory, or
- * throws if there is none.
+ * Runs `step` under the supervisor's lock of the data directory. `signal` aborts at a terminating signal. `ready(settings)` runs first: it
+ * creates the data directory, or throws if there is none.
  */
 export function lockedCommand({ usage, program, ready, step }) {
   return report(async () => {

@@ -6,17 +6,16 @@ import { layoutOf } from '../setup/config.mjs'
 import { ownedFolders } from '../setup/owned-folders.mjs'
 import { copy, KEPT, POOL, readWhole, sync, writeDurably } from './contents.mjs'
 
-/** Names that an empty data directory may have: `lost+found` of the file system, and the supervisor's lock. */
+/** An empty data directory may have these: `lost+found` of the file system, and the supervisor's lock. */
 const NOBODYS = ['lost+found', 'supervisor.lock']
 const MARGIN_BYTES = 1 << 30
 const ALLOCATE_SECONDS = 3600
 const NAMED_MAX = 5
 
 /**
- * Restores a backup into an empty data directory. The caller must hold the supervisor's lock. The file `.restoring` exists until
- * everything is complete and on disk: Berth refuses to start while it exists, and the same command starts the restore again. Throws
- * before it writes anything if the backup is damaged, the directory is not empty, or the disk is too small. A later failure leaves
- * the directory empty.
+ * The caller must hold the supervisor's lock. The file `.restoring` exists until everything is complete and on disk: Berth refuses to start
+ * while it exists, and the same command starts the restore again. Throws before it writes anything if the backup is damaged, the directory
+ * is not empty, or the disk is too small. A later failure leaves the directory empty.
  */
 export async function restore({ settings, folder: source, log, signal }) {
   const layout = layoutOf(settings)

@@ -11,17 +11,14 @@ export const MACHINE = join(CLONE, 'machine')
 const MODULE = 'github.com/berth-dev/berth/machine/'
 const OUTPUT_CHARACTERS_MAX = 20_000
 const RACE_FACTOR = 5
-/** Own group and own test file: it takes longer than all other packages with machines together, and another lane runs those. */
+/** Own test file: it takes longer than all other packages with machines together, and another lane runs those. */
 const HOSTD = 'internal/hostd'
 const ENDS = ['pass', 'fail', 'skip']
 
-/** Lists packages that must not share the computer, one a line, with the reason. */
+/** Packages that must not share the computer, one a line, with the reason. */
 const ALONE = join(MACHINE, 'internal', 'testns', 'alone.txt')
 
-/**
- * Returns `{ plain, hostd, machines }`, packages by their path in the module. `hostd` and `machines` are listed in ALONE, `plain`
- * are all others.
- */
+/** `hostd` and `machines` are listed in ALONE, `plain` are all others. Paths in the module. */
 export function goPackages() {
   const { status, stdout, stderr } = spawnSync('go', ['list', './...'], { cwd: MACHINE, encoding: 'utf8' })
   if (status !== 0) throw new Error(`go list failed:\n${stderr}`)
@@ -44,8 +41,8 @@ function lines(text) {
 }
 
 /**
- * Reports each top-level Go test, and each skipped subtest, as a test below `t`. Fails if a package fails, or has tests but runs
- * none. `minutes` limits each package, `at_once` the packages that run together, and `parallel` the parallel tests in each package.
+ * Fails if a package fails, or has tests but runs none. `minutes` limits each package, `at_once` the packages that run together, and
+ * `parallel` the parallel tests in each package.
  */
 export async function goTest(t, packages, { at_once, parallel, minutes }) {
   const { results, wrong } = await ran(packages, ['-p', String(at_once), '-parallel', String(parallel), ...flagsOf(minutes)])

@@ -1,6 +1,6 @@
-// Runs a command so that nothing of it outlives it. The command has its own mount, pid and IPC namespaces and its own /tmp. When its
-// first process or the process waiting outside ends, the kernel kills all others and removes their mounts. Resources that the kernel does
-// not remove are taken down afterwards, or by the next command if this process was killed.
+// Runs a command so that nothing of it outlives it, with its own mount, pid and IPC namespaces and its own /tmp. When its first process or
+// the process waiting outside ends, the kernel kills all others and removes their mounts. Other resources are taken down afterwards, or by
+// the next command if this process was killed.
 import { spawn, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,15 +9,14 @@ import { fileURLToPath } from 'node:url'
 import { CLONE } from '../setup/packages.mjs'
 import { isAlive, startTimeOf } from '../setup/alive.mjs'
 
-/** Tells a command that it runs enclosed. */
 export const INSIDE_VARIABLE = 'BERTH_TEST_ENCLOSED'
-/** Names a log folder that outlives the command. An empty folder is removed with the command. */
+/** Log folder that outlives the command, unless it is empty. */
 export const KEPT_VARIABLE = 'BERTH_TEST_KEPT'
 
 const PREFIX = 'berth-run-'
 const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const TAKE_DOWN = fileURLToPath(new URL('take-down.mjs', import.meta.url))
-/** Folders in an enclosure's /tmp whose owners have named kernel resources, which take-down.mjs removes. */
+/** Their owners have named kernel resources, which take-down.mjs removes. */
 const HAVE_NAMES = /^(berth-test-service$|berth-engine-|hostd-|bt-)/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
 /** A younger folder may belong to a process that has not written its owner file yet. */
@@ -26,17 +25,15 @@ const STARTING_MS = 60_000
 const SAME_SIGNAL_MS = 2000
 const PARENT_LOOK_MS = 1000
 
-/** Returns whether commands can be enclosed here. Without root there are no machines, and the parent ends a command. */
+/** Without root there are no machines, and the parent ends a command. */
 export function canEnclose() {
   return process.getuid() === 0 && spawnSync('unshare', ['--mount', '--pid', '--ipc', '--fork', 'true']).status === 0
 }
 
 /**
- * Starts `[program, ...args]` enclosed, or plainly if that is impossible or this process is enclosed already. Forwards signals.
- * `shown` are folders below /tmp that the command needs. `ipc` opens a channel.
- *
- * Returns `{ child, ended, note }`: `ended` resolves to the exit code when nothing is left. `note({ hostd })` records the program
- * that can take machines down.
+ * Starts plainly if a command cannot be enclosed or this process is enclosed already. Forwards signals. `shown` are folders below /tmp that
+ * the command needs. `ipc` opens a channel.
+ * `ended` resolves to the exit code when nothing is left. `note({ hostd })` records the program that can take machines down.
  */
 export function startEnclosed(command, { env, shown = [], ipc = false, hostd } = {}) {
   const stdio = ['inherit', 'inherit', 'inherit', ...(ipc ? ['ipc'] : [])]
@@ -56,7 +53,7 @@ export function startEnclosed(command, { env, shown = [], ipc = false, hostd } =
   return { child, ended, note: enclosure.note }
 }
 
-/** Takes down the enclosures of killed commands: those whose owner process has ended. */
+/** The owner process of a killed command's enclosure has ended. */
 export function sweepEnclosures() {
   for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(PREFIX))) {
     const folder = join(tmpdir(), name)
@@ -85,7 +82,7 @@ function ownerOf(folder) {
   }
 }
 
-/** Enters the folder's namespaces again to remove kernel resources named by paths inside, then removes the folder. */
+/** Enters the folder's namespaces again to remove kernel resources named by paths inside. */
 function takeDown(folder) {
   const remove = () => spawnSync('rm', ['-rf', '--one-file-system', folder], { stdio: 'inherit' })
   const tmp = join(folder, 'tmp')
@@ -127,8 +124,8 @@ function startPlainly([program, ...args], options) {
 }
 
 /**
- * Forwards signals to the first process inside. A second signal kills it. If npm ends without forwarding a signal, sends SIGTERM.
- * Returns a function that stops this.
+ * Forwards signals to the first process inside. A second signal kills it. If npm ends without forwarding a signal, sends SIGTERM. Returns a
+ * function that stops this.
  */
 function passSignals(child) {
   let first_ms

@@ -1,4 +1,4 @@
-// Runs a computer in QEMU, emulated if /dev/kvm does not work. The computer reports events as lines on a serial port.
+// Runs a computer in QEMU, emulated if /dev/kvm does not work. It reports events as lines on a serial port.
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,8 +15,8 @@ const KVM = ['-accel', 'kvm', '-cpu', 'host']
 const EMULATED = ['-accel', 'tcg,thread=multi', '-cpu', 'max']
 
 /**
- * Starts the computer, and again after each restart, until it prints `{"end":true}`. Passes each line to `said` as an object. Throws
- * if the computer fails. `shares` maps names to read-only folders.
+ * Starts the computer, and again after each restart, until it prints `{"end":true}`. Passes each line to `said` as an object. `shares` maps
+ * names to read-only folders.
  */
 export async function runComputer({ work, image, shares, command_line, minutes, said, log }) {
   const accelerator = (await kvmWorks(image, work)) ? KVM : EMULATED

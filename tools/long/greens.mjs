@@ -1,8 +1,7 @@
-// Records the last green run of each part of the long run, in a file of the cache folder.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Opens the file of a cache folder. An entry is `{ at, commit, minutes, seed }`, keyed by the part's name. */
+/** Last green runs of parts: `{ at, commit, minutes, seed }`, keyed by the part's name. */
 export function openGreens(cache_dir) {
   const file = join(cache_dir, 'long-run.json')
   const read = () => {
@@ -22,7 +21,7 @@ export function openGreens(cache_dir) {
   return { read, note }
 }
 
-/** Returns the part whose last green run is oldest, or the first that never was green. */
+/** The oldest last green run, or the first part that never was green. */
 export function nextPart(parts, greens) {
   const at = ({ name }) => greens[name]?.at ?? ''
   return parts.reduce((oldest, part) => (at(part) < at(oldest) ? part : oldest))

@@ -1,4 +1,4 @@
-// Documents the TypeScript SDK from its sources with the compiler: its exports and their comments.
+// Exports of the TypeScript SDK and their comments, read with the compiler.
 import path from 'node:path'
 import ts from 'typescript'
 
@@ -44,7 +44,7 @@ class Page {
     return this.#text()
   }
 
-  /** Adds a section for a symbol once. Types of the API have their own page. */
+  /** Adds a section once. Types of the API have their own page. */
   #want(symbol: ts.Symbol): void {
     if (this.#sections.has(symbol)) return
     const declared = symbol.declarations?.find((each) => isOurs(each.getSourceFile()))
@@ -91,7 +91,7 @@ class Page {
     return member.parameters.every(({ type }) => !type || this.#namedIn(type).every((each) => this.#exported.has(each)))
   }
 
-  /** Returns sections of a property that is a record of methods, including nested records; null if it is not a record. */
+  /** A record of methods, including nested records; null: no record. */
   #record(name: string, member: ts.PropertyDeclaration | ts.PropertyAssignment): string[] | null {
     const type = this.#recordOf(member)
     const parts = type.getProperties().flatMap(({ valueDeclaration }) => (valueDeclaration ? [valueDeclaration] : []))
@@ -106,7 +106,7 @@ class Page {
     return ['', `#### ${name}`, '', noteOf(member), '', ...methods.map((each) => this.#member(each)), ...records.flat()]
   }
 
-  /** Resolves `ReturnType<typeof makes>` to the return type of `makes`. */
+  /** `ReturnType<typeof makes>` means the return type of `makes`. */
   #recordOf(member: ts.PropertyDeclaration | ts.PropertyAssignment): ts.Type {
     const { type } = member as { type?: ts.TypeNode }
     const argument = type && ts.isTypeReferenceNode(type) ? type.typeArguments?.[0] : undefined
@@ -147,7 +147,7 @@ class Page {
     for (const symbol of this.#namedIn(node, whole)) this.#want(symbol)
   }
 
-  /** Finds our types named in the node, with or without function bodies. */
+  /** `whole`: with function bodies. */
   #namedIn(node: ts.Node, whole = true): ts.Symbol[] {
     return typesIn(node, whole).flatMap((each) => {
       const symbol = this.checker.getSymbolAtLocation(each)
@@ -156,7 +156,7 @@ class Page {
     })
   }
 
-  /** Returns the text as callers read it: a type imported under an alias gets its API name. */
+  /** A type imported under an alias gets its API name. */
   #spelled(node: ts.Node): string {
     let text = node.getText()
     for (const each of typesIn(node, true).toReversed()) {

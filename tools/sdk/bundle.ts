@@ -12,8 +12,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
 
 /**
- * Bundles the SDK as one module. Its only import is `ws`, for platforms without a WebSocket. It is not minified: Node.js prints the source
- * line of an error that a program does not catch, and that line would be the whole module. @returns its text
+ * The only import is `ws`, for platforms without a WebSocket. Not minified: Node.js prints the source line of an error that a program does
+ * not catch, and that line would be the whole module. @returns its text
  */
 export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: string): Promise<string> {
   const options: BuildOptions = {
@@ -36,7 +36,7 @@ export async function buildSdk(dist: string): Promise<void> {
   declareSdk(path.join(dist, 'types'))
 }
 
-/** Bundles the command line as one file. CommonJS loads a built-in module on demand; ESM imports would load all of them first. */
+/** One file. CommonJS loads a built-in module on demand; ESM imports would load all of them first. */
 export async function bundleCli(outfile: string): Promise<void> {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'cli/package.json'), 'utf8')) as { version: string }
   const options = {
@@ -51,7 +51,7 @@ export async function bundleCli(outfile: string): Promise<void> {
   chmodSync(outfile, 0o755)
 }
 
-/** Builds the ssh server that `berth ssh` uploads into workspaces, for each architecture. */
+/** `berth ssh` uploads this server into workspaces. */
 export function buildGuestSsh(folder: string): void {
   const hash = createHash('sha256')
   const env = { ...process.env, CGO_ENABLED: '0', GOOS: 'linux', GOFLAGS: '', GOWORK: 'off' }
@@ -89,8 +89,8 @@ async function packedText(entry: string, options: BuildOptions): Promise<string>
 }
 
 /**
- * Stores a library as text, because Node.js parses a whole file before its first line runs. Only libraries are packed: a packed
- * module of ours would duplicate its classes, and `instanceof` would fail.
+ * Text, because Node.js parses a whole file before its first line runs. Only libraries: a packed module of ours would duplicate its
+ * classes, and `instanceof` would fail.
  */
 function packedLibrary({ named, exports, text }: Library & { text: string }): Plugin {
   return {

@@ -1,4 +1,4 @@
-// Generates the response types of the Python SDK from the API description.
+// Response types of the Python SDK, from the API description.
 import type { Description, Schema } from './types.ts'
 
 const HEAD = `"""What the API says, by field. Made by \`npm run openapi\` from the contract. Do not change it by hand.
@@ -28,7 +28,7 @@ interface Module {
   names: Set<string>
 }
 
-/** Declares one type. Class annotations are evaluated lazily and may name later types. Elsewhere the type is quoted for that reason. */
+/** Class annotations are evaluated lazily and may name later types. Elsewhere the type is quoted for that reason. */
 function declare(name: string, schema: Schema, module: Module): void {
   if (!hasFields(schema)) return void module.made.push(`${name}: TypeAlias = ${text(typeOf(schema, name, module))}\n`)
   const { properties = {}, required = [] } = schema

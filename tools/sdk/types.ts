@@ -1,4 +1,4 @@
-// Generates the types of the TypeScript SDK from the API description.
+// Types of the TypeScript SDK, from the API description.
 
 export interface Schema {
   $ref?: string

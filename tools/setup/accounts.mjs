@@ -1,4 +1,4 @@
-// The system users of PostgreSQL, api, cell, the machines' resolver, the port proxy and the secret proxy.
+// System users.
 import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { run } from './cached-build.mjs'
@@ -15,7 +15,7 @@ export const ACCOUNTS = {
 const ATTEMPTS_MAX = 20
 const PAUSE_MS = 250
 
-/** Creates missing users. Returns `{ postgres, api, cell, resolver, ports, secret_proxy }` as `{ uid, gid }`. */
+/** Creates missing users. Returns `{ uid, gid }` by role. */
 export async function ensureAccounts({ log }) {
   const entries = []
   for (const [role, name] of Object.entries(ACCOUNTS)) {

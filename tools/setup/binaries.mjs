@@ -7,11 +7,11 @@ import { CLONE } from './packages.mjs'
 
 const MACHINE = join(CLONE, 'machine')
 const NAMES = ['hostd', 'agent', 'portd', 'supervisor']
-/** Programs, tests and `go vet` use the same flags and environment, so that they share Go's build cache. */
+/** Also for tests and `go vet`, so that they share Go's build cache. */
 export const GO_FLAGS = ['-trimpath', '-buildvcs=false']
 const BUILD = ['build', ...GO_FLAGS, '-ldflags', '-s -w']
 
-/** Returns `{ hostd, agent, portd, supervisor }`, the paths of the programs. Programs named in `settings` are used unchanged. */
+/** Programs named in `settings` are used unchanged. */
 export async function ensureBinaries({ settings, log }) {
   const given = Object.fromEntries(NAMES.filter((name) => settings[name] !== '').map((name) => [name, settings[name]]))
   for (const [name, path] of Object.entries(given)) {
@@ -64,7 +64,7 @@ async function sourceFiles(folder) {
   return files.sort()
 }
 
-/** Fails before a long set-up if Go is needed and missing. */
+/** Fails before a long set-up. */
 export async function checkGo({ settings }) {
   if (settings.runsc !== '' && NAMES.every((name) => settings[name] !== '')) return
   await run('go', ['version']).catch((error) => {

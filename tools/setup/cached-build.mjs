@@ -1,21 +1,19 @@
-// Caches slow builds: the folder <parent>/<key> exists only when its build has finished.
+// The folder <parent>/<key> exists only when its build has finished.
 import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// No build takes this long, so an older folder was left by a killed process. Age decides, because containers that share a cache cannot
-// see each other's pids.
+// No build takes this long, so an older folder was left by a killed process. Age decides, because containers that share a cache cannot see
+// each other's pids.
 const ABANDONED_AFTER_MS = 24 * 3600 * 1000
 const OUTPUT_TAIL_CHARS = 4000
 /** A step reports progress at this interval, so that it does not look stuck. */
 const SIGN_MS = 30_000
 
 /**
- * Returns the finished folder <parent>/<key>, and builds it first if it does not exist.
- *
- * `build({ work, output, run })` fills the folder `output` and may use the folder `work`. `run(command, args, options)` starts a
- * child process that ends with the build. Two concurrent builders both build; the first to finish gives its folder the final name,
- * and the other one discards its own. On failure, SIGINT or SIGTERM, the children are ended and the temporary folder is removed.
+ * `build({ work, output, run })` fills the folder `output` and may use the folder `work`. A child of `run(command, args, options)` ends
+ * with the build. Of two concurrent builders the first to finish gives its folder the final name, and the other one discards its own. On
+ * failure, SIGINT or SIGTERM, the children are ended and the temporary folder is removed.
  */
 export async function cachedBuild({ parent, key, build }) {
   const finished = join(parent, key)
@@ -40,8 +38,8 @@ export async function cachedBuild({ parent, key, build }) {
 }
 
 /**
- * Runs a command and returns its stdout. Throws, with the end of its output in the message, if the command fails or exceeds
- * `timeout_seconds`; its whole process group is ended then.
+ * Returns stdout. Throws, with the end of the output in the message, if the command fails or exceeds `timeout_seconds`; its whole process
+ * group is ended then.
  */
 export async function run(command, args, { cwd, env = process.env, timeout_seconds = 60, signal } = {}) {
   // Own process group, so that ending it also ends compilers and package managers that it started.

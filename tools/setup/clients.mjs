@@ -1,4 +1,4 @@
-// Builds the client packages, which npm installs as links into the clone.
+// npm installs the client packages as links into the clone.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile } from 'node:fs/promises'
@@ -23,7 +23,7 @@ const STAMP = join(DIST, '.sources-sha256')
 /** Serializes services that start from one clone at the same time. Those that waited find the stamp. */
 const LOCK = join(DIST, '.lock')
 
-/** Builds the clients if their sources have changed. A client that npm installed is a link to the clone and is updated with it. */
+/** An installed client is a link to the clone and is updated with it. */
 export async function ensureClients({ node, log }) {
   // An installation without build tools, such as a container, does not provide clients.
   if (!existsSync(join(CLONE, 'node_modules', 'esbuild')) || !existsSync(join(CLONE, 'node_modules', 'typescript'))) return

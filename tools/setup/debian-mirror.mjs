@@ -1,12 +1,12 @@
-// Uses the mirrors of the host's own apt, so that a template builds wherever the host can install packages.
+// The mirrors of the host's own apt, so that a template builds wherever the host can install packages.
 import { run } from './cached-build.mjs'
 
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const TARGETS = ['indextargets', '--format', '$(ORIGIN)|$(RELEASE)|$(REPO_URI)', 'Created-By: Packages']
-// Settings of the host that decide whether its mirrors are reachable and trusted. They are not stored in the template.
+// These decide whether the host's mirrors are reachable and trusted. They are not stored in the template.
 const PASSED_ON = /^Acquire::(https?::Proxy(::[^ ]*)?|Check-Valid-Until|Check-Date|Retries) "(?!")/
 
-/** Returns sources.list lines for `suite`, or none if the host is not a Debian. mmdebstrap then uses its own default. */
+/** Lines of sources.list; none if the host is not a Debian: mmdebstrap then uses its own default. */
 export async function sourcesFor(suite) {
   const targets = await run('apt-get', TARGETS)
   const sources = sourcesFrom(targets, suite)
@@ -16,7 +16,7 @@ export async function sourcesFor(suite) {
   return sourcesFrom(await run('apt-get', TARGETS), suite)
 }
 
-/** Pure part of `sourcesFor`: `targets` are lines `origin|release|uri` as apt prints them. */
+/** `targets` are lines `origin|release|uri` as apt prints them. */
 export function sourcesFrom(targets, suite) {
   // A URI with a password must not be written into an image.
   const debian = targets
@@ -34,7 +34,7 @@ export async function aptOptions() {
   return aptOptionsFrom(await run('apt-config', ['dump', 'Acquire']))
 }
 
-/** Pure part of `aptOptions`: `dump` is what `apt-config dump` prints. */
+/** `dump`: the output of `apt-config dump`. */
 export function aptOptionsFrom(dump) {
   return dump.split('\n').filter((line) => PASSED_ON.test(line))
 }

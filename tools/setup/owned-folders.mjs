@@ -1,6 +1,5 @@
 /**
- * Folders of a data directory that belong to a process other than root, as `{ path, mode, owner }`. A start creates them, and a
- * restore gives their contents to the users of this computer.
+ * Folders that belong to a process other than root. A start creates them, and a restore gives their contents to the users of this computer.
  */
 export function ownedFolders(layout, accounts) {
   const { api, cell } = accounts

@@ -7,7 +7,7 @@ import { run, timed } from './cached-build.mjs'
 
 export const CLONE = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '')
 
-/** Maps a Debian package to a program whose presence proves that it is installed. */
+/** The presence of the program proves that the package is installed. */
 const DEBIAN_PACKAGES = {
   'btrfs-progs': 'mkfs.btrfs',
   'ca-certificates': 'update-ca-certificates',
@@ -39,7 +39,7 @@ export async function ensureNodeModules({ log }) {
   await rename(`${stamp}.new`, stamp)
 }
 
-/** Installs missing Debian packages. A template build installs the additional ones that it needs. */
+/** A template build installs the additional packages that it needs. */
 export async function ensureDebianPackages({ log }) {
   const missing = Object.entries(DEBIAN_PACKAGES)
     .filter(([, program]) => !hasProgram(program))

@@ -1,5 +1,5 @@
-// Prepares one installation for a start while the supervisor holds its lock, and prints the supervisor's configuration. `prepare.mjs
-// RESULTS FLAGS…`: RESULTS is the JSON that `install` returned.
+// `prepare.mjs RESULTS FLAGS…` prepares one installation while the supervisor holds its lock, and prints the supervisor's configuration.
+// RESULTS is the JSON that `install` returned.
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readFile, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
@@ -50,7 +50,7 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(layout.postgres_socket, 0o755, accounts.postgres)
 }
 
-/** Creates the folder of Node's compile cache for one version of a process, and removes those of earlier versions. */
+/** Removes the compile caches of earlier versions, too. */
 async function makeCompiled(layout, name, version, owner) {
   const path = layout.compiledOf(name, version)
   await directory(path, 0o700, owner)
@@ -75,8 +75,7 @@ async function checkPath(name, path) {
   }
 }
 
-// The supervisor bind-mounts a clone below root's home, so that api and cell reach it. That does not help if the clone's files are
-// private.
+// The supervisor bind-mounts a clone below root's home, so that api and cell reach it. That does not help if the clone's files are private.
 async function checkClone() {
   for (const path of ['.', 'service/main.ts', 'node_modules']) {
     const { mode } = await stat(join(CLONE, path))
@@ -103,7 +102,7 @@ async function preparePostgres(layout, accounts, bin_dir) {
   await writeClusterFiles(cluster)
 }
 
-/** Maps system users to database roles. Peer authentication needs no password, and all other users are refused. */
+/** System users and database roles. Peer authentication needs no password, and all other users are refused. */
 function identMap() {
   const lines = [
     ['root', POSTGRES_SUPERUSER],

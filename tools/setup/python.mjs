@@ -6,7 +6,7 @@ import { CLONE } from './packages.mjs'
 
 const REQUIREMENTS = join(CLONE, 'sdk', 'python', 'tests', 'requirements.txt')
 
-/** @returns the environment of the tests: a folder of packages for PYTHONPATH, or the reason why there is none */
+/** @returns a folder of packages for PYTHONPATH, or the reason why there is none */
 export async function pythonForTests({ settings, log }) {
   try {
     return { BERTH_TEST_PYTHONPATH: await packages(settings, log) }

@@ -1,4 +1,4 @@
-// Manages a systemd unit for one installation: `npm run admin -- [settings] service install|uninstall|status`.
+// `npm run admin -- [settings] service install|uninstall|status`.
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { open, rename } from 'node:fs/promises'
 import { spawnSync } from 'node:child_process'
@@ -14,12 +14,12 @@ const USUAL_DATA_DIR = '/var/lib/berth'
 const START_SECONDS = 1800
 const STOP_SECONDS = 150
 const SHOWN_LINES = 30
-// Starts after the firewalls that a host may have, so that Berth sees their rules at its first check.
+// After the firewalls that a host may have, so that Berth sees their rules at its first check.
 const AFTER = ['network-online.target', 'nftables.service', 'ufw.service', 'firewalld.service', 'docker.service', 'local-fs.target']
 
 const SERVICE_USAGE = 'npm run admin -- [settings] service install | uninstall | status'
 
-/** Runs `service VERB`. `argv` is the whole command line, whose settings the unit keeps. Returns the exit code. */
+/** The unit keeps the settings of `argv`, the whole command line. Returns the exit code. */
 export async function serviceCommand([verb, ...more], { settings, argv, log }) {
   const verbs = { install: installUnit, uninstall: uninstallUnit, status: showUnit }
   if (more.length > 0 || !Object.hasOwn(verbs, verb ?? '')) throw new SettingsError(`Usage: ${SERVICE_USAGE}`)
@@ -29,15 +29,12 @@ export async function serviceCommand([verb, ...more], { settings, argv, log }) {
   return verbs[verb]({ settings, argv, log, unit: unitName(settings) })
 }
 
-/** Returns `berth.service`, or a name with the instance if the data directory is not the usual one. */
+/** The name has the instance if the data directory is not the usual one. */
 export function unitName({ data_dir, instance }) {
   return data_dir === USUAL_DATA_DIR ? 'berth.service' : `berth-${instance}.service`
 }
 
-/**
- * Returns the text of the unit. `path` is the PATH of the service, `identifier` tags its journal lines, and `flags` are settings as
- * given on the command line.
- */
+/** `identifier` tags the journal lines, and `flags` are settings as given on the command line. */
 export function unitText({ node, clone, data_dir, path, identifier, flags }) {
   const command = [node, join(clone, 'tools', 'start.mjs'), '--show-logs', 'yes', ...flags].map(quoted).join(' ')
   return `# Written by \`npm run admin -- service install\`; \`service uninstall\` removes it.
@@ -72,7 +69,7 @@ WantedBy=multi-user.target
 `
 }
 
-/** Quotes a word of a command line for systemd.service(5). */
+/** systemd.service(5). */
 function quoted(word) {
   const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')
   return /^[A-Za-z0-9_@:=./,+%-]+$/.test(escaped) ? escaped : `"${escaped}"`
