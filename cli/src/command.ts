@@ -5,13 +5,13 @@ export interface Context {
   berth(): Berth
   workspace(name: string): Promise<Workspace>
   flags: Readonly<Record<string, string | boolean | undefined>>
-  /** Arguments after `--`, or after the words of a command that `runs`. */
+  /** After `--`, or after the words of a command that `runs`. */
   rest: readonly string[]
   dashes: boolean
   json: boolean
   profile: string
   print(value: unknown, columns?: readonly string[]): void
-  /** Writes messages for people to stderr. */
+  /** To stderr, for people. */
   say(text: string): void
 }
 
@@ -24,13 +24,13 @@ export interface Flag {
 }
 
 export interface CliCommand {
-  /** The words that call the command, such as `secrets list`. */
+  /** Such as `secrets list`. */
   name: string
   takes?: string
   does: string
   flags?: Readonly<Record<string, Flag>>
   words: readonly [number, number]
-  /** The command runs a program in a workspace. The program begins after the last argument; its flags are not parsed here. */
+  /** Runs a program in a workspace. The program begins after the last argument; its flags are not parsed here. */
   runs?: true
   run: Run
 }
@@ -38,7 +38,7 @@ export interface CliCommand {
 /** @returns the exit code; undefined means 0 */
 export type Run = (context: Context, words: readonly string[]) => Promise<number | undefined> | number | undefined
 
-/** Shown without a stack: the error, and the command that may help. */
+/** Shown without a stack, with the command that may help. */
 export class CliError extends Error {
   readonly exit_code: number
   readonly next: string | null

@@ -62,10 +62,7 @@ function isOfContents(from: string): boolean {
   return ['.', '..'].includes(path.posix.basename(from))
 }
 
-/**
- * Uploads a folder. If it needs several requests, files that an interrupted copy already sent are skipped. @returns a summary of
- * what was sent
- */
+/** If several requests are needed, files that an interrupted copy already sent are skipped. @returns a summary for people */
 async function uploadFolder(here: string, ws: Workspace, there: string, shown: Shown): Promise<string> {
   const from = await localListing(here)
   const all = [...from.keys()].filter((at) => from.get(at)?.type !== 'other').toSorted()

@@ -19,7 +19,7 @@ const DISK_FULL = /No space left on device|Disk quota exceeded|Wrote only \d+ of
 const SAID_CHARACTERS_MAX = 2000
 const DOWNLOADS_AT_ONCE = 8
 
-/** Downloads everything into a staging directory, then moves it into place. A full disk leaves the folder unchanged. */
+/** Through a staging directory: a full disk leaves the folder unchanged. */
 export async function downloadFolder(ws: Workspace, there: string, here: string, shown: (total: number | null) => Progress): Promise<void> {
   await mkdir(here, { recursive: true })
   const beside = partOf(path.join(here, 'all'))
@@ -80,7 +80,7 @@ async function unpackTar(ws: Workspace, { there, here }: Folders, signal: AbortS
   return is_whole
 }
 
-/** Downloads the missing files one by one. Each resumes where it broke off. */
+/** Each file resumes where it broke off. */
 async function downloadMissing(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<void> {
   const from = await remoteListing(ws, there, signal)
   if (from === null) throw new CliError(`${there} is not there any more`)
@@ -91,7 +91,7 @@ async function downloadMissing(ws: Workspace, { there, here }: Folders, signal: 
   await download(ws, { here, there, from, paths: plan.made }, progress, signal)
 }
 
-/** Creates folders first, then downloads files in parallel. Each file is replaced completely or not at all. */
+/** Folders first. Each file is replaced completely or not at all. */
 export async function download(
   ws: Workspace,
   { here, there, from, paths }: Transfer,
@@ -122,7 +122,7 @@ async function link(target: string, at: string): Promise<void> {
   await rename(beside, at)
 }
 
-/** Moves each file into place by a rename. An existing folder keeps its other entries. */
+/** An existing folder keeps its other entries. */
 async function moveInto(made: string, place: string): Promise<void> {
   for (const entry of await readdir(made, { withFileTypes: true })) {
     const [from, to] = [path.join(made, entry.name), path.join(place, entry.name)]

@@ -20,7 +20,7 @@ interface CommandEnding {
   reason?: string | null
 }
 
-/** Exit code as in shells: 128 plus the signal; 127 if the program does not exist; 125 if the result is unknown. */
+/** As in shells: 128 plus the signal; 127 if the program does not exist; 125 if the result is unknown. */
 export function exitCodeOf(ended: CommandEnding | null): number {
   if (ended === null) return 125
   const { state, exit_code, term_signal, error, timed_out = false, reason = null } = ended

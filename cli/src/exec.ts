@@ -69,7 +69,7 @@ function wantsTerminal(flags: Context['flags']): boolean {
   return flags['tty'] === true || (process.stdin.isTTY && process.stdout.isTTY)
 }
 
-/** Sends up to 1 MiB of stdin with the request. Larger input is uploaded to a file that the command reads and only its user may read. */
+/** Up to 1 MiB goes with the request. Larger input is uploaded to a file that the command reads and only its user may read. */
 async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: string } | null> {
   const stat = fstatSync(0)
   if (!stat.isFIFO() && !stat.isFile() && !stat.isSocket()) return null
@@ -97,8 +97,7 @@ async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: stri
 }
 
 /**
- * Shows the output of a command until it ends and forwards signals. A second terminating signal stops following, so that a service
- * that does not answer cannot block the terminal.
+ * A second terminating signal stops following, so that a service that does not answer cannot block the terminal.
  * @returns the command's exit code; 0 if it still runs
  */
 export async function follow(command: Command, from: OutputOptions = {}): Promise<number> {

@@ -28,10 +28,10 @@ export async function fetchFile(
   }
 }
 
-/** Partial files. A process that was killed leaves them behind, and listings skip them. */
+/** A process that was killed leaves partial files behind, and listings skip them. */
 export const PART = /(?:^|\/)\.berth-part-\d+-[0-9a-f]{8}(?:\/|$)/
 
-/** Staging file in the same folder, so that a rename replaces the target. */
+/** In the same folder, so that a rename replaces the target. */
 export function partOf(file: string): string {
   return path.join(path.dirname(file), `.berth-part-${process.pid}-${crypto.randomUUID().slice(0, 8)}`)
 }

@@ -6,8 +6,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 const REDIRECTS = [301, 302, 303, 307, 308]
 
 /**
- * Implements the part of `fetch` that the SDK uses, on `node:http`. Loading the built-in `fetch` takes 65 ms of CPU, this module 14
- * ms. Redirects are refused, as the SDK requires.
+ * The part of `fetch` that the SDK uses, on `node:http`. Loading the built-in `fetch` takes 65 ms of CPU, this module 14 ms. Redirects are
+ * refused, as the SDK requires.
  */
 export const httpFetch = (async (input: string, { method = 'GET', headers, signal, body }: FetchOptions = {}): Promise<Answer> => {
   const url = new URL(input)

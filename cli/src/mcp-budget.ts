@@ -3,7 +3,7 @@ import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 export const TOOL_SETS = ['exec', 'files', 'terminal', 'browser', 'ports', 'lifecycle'] as const
 export type ToolSet = (typeof TOOL_SETS)[number]
 
-/** Limits of a model. The key determines its project. */
+/** Of a model. The key determines its project. */
 export interface Bounds {
   prefix: string
   tools: readonly ToolSet[]
@@ -17,7 +17,7 @@ export class Refusal extends Error {}
 
 const LISTED_MAX = 200
 
-/** Counts over all connections of this server. */
+/** Over all connections of this server. */
 export class Budget {
   readonly bounds: Bounds
   readonly #berth: Berth
@@ -34,7 +34,7 @@ export class Budget {
     this.#calls += 1
   }
 
-  /** Opens the workspace with the key `prefix + name`. Creates it within the budget if it does not exist. */
+  /** Creates a missing workspace within the budget. Its key is `prefix + name`. */
   async open(name: string): Promise<Workspace> {
     const known = this.#opened.get(name)
     if (known) return known

@@ -8,7 +8,7 @@ const LINK_SECONDS = 3600
 
 const url = z.url()
 
-/** Terminals, the browser and ports of one connection. */
+/** Of one connection. */
 export function deskTools(): Tool[] {
   /** Next offset of each terminal, used if the model names none. */
   const read_to = new Map<string, number>()

@@ -1,7 +1,7 @@
 import type { Budget, ToolSet } from './mcp-budget.ts'
 import { z } from './mcp-library.ts'
 
-/** Limit of one result. The model reads the rest from an offset. */
+/** Of one result. The model reads the rest from an offset. */
 export const CHARACTERS_MAX = 20_000
 
 export interface Result {
@@ -37,12 +37,12 @@ export const workspace = z.string().min(1).describe('Name of the workspace')
 export const path = z.string().min(1).describe('A path in the workspace; a relative one is of /home/user')
 export const offset = z.number().int().min(0).optional().describe('From this byte on; absent: from the first')
 
-/** Returns a value as text for models and as structured data for programs. */
+/** Text for models, structured data for programs. */
 export function resultOf(value: Record<string, unknown>): Result {
   return { content: [{ type: 'text', text: JSON.stringify(value, null, 1) }], structuredContent: value }
 }
 
-/** Output as a model can use it. `next_offset` is set if the text was cut. */
+/** `next_offset` is set if the text was cut. */
 export interface ToolOutput {
   [name: string]: unknown
   text: string
@@ -53,7 +53,7 @@ export const shownShape = z.object({ text: z.string(), next_offset: z.number().o
 
 const BINARY = /\0/
 
-/** Replaces binary output, which would cost a model thousands of useless tokens. */
+/** Binary output would cost a model thousands of useless tokens. */
 export function outputOf(text: string, from = 0): ToolOutput {
   if (BINARY.test(text)) return { text: `(${Buffer.byteLength(text)} bytes that are no text)`, binary: true }
   if (text.length <= CHARACTERS_MAX) return { text }

@@ -6,7 +6,7 @@ const KIND = 'ssh-ed25519'
 /** DER prefix of an Ed25519 private key (RFC 8410). */
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 
-/** Creates the secret at first use with mode 0600. Concurrent first uses get the same secret. */
+/** Mode 0600. Concurrent first uses get the same secret. */
 export function hostSecret(file: string): Buffer {
   const made = `${file}.${process.pid}`
   try {
@@ -26,7 +26,7 @@ export function hostSecret(file: string): Buffer {
 }
 
 /**
- * Derives a host key of a workspace that only this computer can derive. No template, fork or guest has the key of another workspace.
+ * Only this computer can derive the key. No template, fork or guest has the key of another workspace.
  * @returns the seed for the server, and the public key in the format of known_hosts
  */
 export function hostKeyOf(secret: Buffer, workspace_id: string): { seed: Buffer; line: string } {

@@ -4,8 +4,8 @@ import { CliError, type Context, usageError } from './command.ts'
 import { readProfiles, writeProfile } from './profile.ts'
 
 /**
- * Confirms the password again. The service replaces the session token, and the old one becomes invalid. The new token is stored in
- * the profile; it is printed if the session comes from the environment.
+ * The service replaces the session token, and the old one becomes invalid. The new one is stored in the profile, or printed if the session
+ * comes from the environment.
  */
 export async function stepUp({ berth, flags, profile, say }: Context): Promise<readonly [string] | undefined> {
   const password = flags['password-stdin'] === true ? passwordOfStdin() : await askForPassword()
