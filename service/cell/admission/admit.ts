@@ -8,13 +8,13 @@ import type { LiveMachine } from '../host/live-machine.ts'
 import { diskOf, diskUnavailable, type DiskSource } from './disk/source.ts'
 import { decideSituation, refusalOf, type Situation, unreachable, type Wanted } from './situation.ts'
 
-/** `machine`: wakes a parked one. `files`: a disk without its machine can answer, too. `nothing`: the workspace as it is. */
+/** `machine` wakes a parked one. `files`: a disk can answer, too. */
 export type Needs = 'machine' | 'files' | 'nothing'
 
 export interface Admission<Held extends Disposable> extends Omit<Wanted, 'cell_id'> {
   workspace_id: string
   needs: Needs
-  /** A file-first workspace can serve it without a machine. */
+  /** A file-first workspace needs no machine for it. */
   tree?: boolean
   /** Keeps the workspace in use until disposed; may refuse. Called before a wake; the workspace is looked up again after it. */
   hold(entry: WorkspaceEntry): Promise<Held> | Held
@@ -39,10 +39,7 @@ interface Found {
   situation: Situation
 }
 
-/**
- * Wakes a parked workspace; refuses one that is suspended or held by an operation.
- * @throws refusals for the workspace's address, mode, operation, state or host, and those of `hold`
- */
+/** @throws refusals for the workspace's address, mode, operation, state or host, and those of `hold` */
 export async function admitTo<Held extends Disposable>(deps: Admitting, admission: Admission<Held>): Promise<Admitted<Held>> {
   const { hold, ...asked } = admission
   const { entry, situation } = await look(deps, asked)
@@ -83,7 +80,7 @@ async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Prom
   }
 }
 
-/** The row is read before a refusal: the caller may already know of a change whose notification is still on its way. */
+/** Before a refusal the row is read: the caller may know of a change whose notification is still on its way. */
 async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: Asked): Promise<Found> {
   const wanted = { ...asked, cell_id }
   const seen = table.get(workspace_id)
@@ -94,7 +91,6 @@ async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: A
   return { entry, situation: decideSituation(entry, wanted) }
 }
 
-/** Suspended workspaces still serve files from their disk. */
 function refusalTo({ needs, tree }: Asked, entry: WorkspaceEntry, situation: Situation): Failure | null {
   if (situation.kind === 'machineless') return needs === 'nothing' || tree === true ? null : unreachable()
   if (needs !== 'files' || situation.kind !== 'suspended') return refusalOf(situation)

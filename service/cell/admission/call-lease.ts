@@ -8,9 +8,9 @@ import type { NeedsOf } from './route-facts.ts'
 /** Holds the machine awake until disposed. */
 export interface CallLease extends Disposable {
   entry: WorkspaceEntry
-  /** Of the same call now; null: none. */
+  /** null: none. */
   refusedBy(): Promise<Failure | null>
-  /** By a lifecycle operation: the machine may be paused. */
+  /** The machine may be paused. */
   held(): boolean
   room: BufferBudget
   draining: AbortSignal
@@ -20,10 +20,9 @@ export interface MachineCallLease extends CallLease {
   agent: AgentLink
 }
 
-/** Files come from the machine's agent, or from the disk of a suspended or hibernated workspace. */
 export interface FilesCallLease extends CallLease {
   files: FileReads
-  /** Name the source of `files`. Valid once it has answered. */
+  /** Valid once `files` has answered. */
   read_headers: Record<string, string>
 }
 

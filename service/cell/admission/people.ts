@@ -7,7 +7,7 @@ import { type Membership, readEndedSessions, readMemberships } from './store.ts'
 
 export interface PersonStanding {
   memberships: readonly Membership[]
-  /** Ended so recently that their tokens may not have expired. */
+  /** Their tokens may not have expired. */
   ended_sessions: ReadonlySet<string>
 }
 
@@ -24,7 +24,6 @@ export function openPeople(db: Db, listener: Pick<Listener, 'on'>, clock: Pick<C
   })
 }
 
-/** The billing role has no tools. */
 export function hasTools(memberships: readonly Membership[], organization_id: string): boolean {
   return memberships.some((membership) => membership.organization_id === organization_id && membership.role !== 'billing')
 }

@@ -1,6 +1,5 @@
 import type { Channel, Listener } from '../../db/listen.ts'
 
-/** Read once each, invalidated by NOTIFY. */
 export interface PrincipalCache<Standing> {
   of(id: string): Promise<Standing> | Standing
   close(): void

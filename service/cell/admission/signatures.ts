@@ -3,11 +3,11 @@ import { sourceOf } from '../../http/source.ts'
 import { fail } from '../../lib/fail.ts'
 import { createFairSemaphore } from '../../lib/fair-semaphore.ts'
 
-/** A sender of forged tokens waits behind its own checks. Cached tokens skip this. */
+/** A sender of forged tokens waits behind its own checks. */
 export interface Signatures {
   /**
    * Calls with the same token share one check.
-   * @param address of the connection's peer; all callers behind one proxy share its queue
+   * @param address of the peer; all callers behind one proxy share its queue
    * @throws rate_limited if too many wait already
    */
   check(token: string, address: string, check: () => Promise<boolean>): Promise<boolean>

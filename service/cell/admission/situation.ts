@@ -7,14 +7,11 @@ export interface Wanted {
   cell_id: string
   /** Served during a snapshot. */
   read_only: boolean
-  /** For a token's epoch, or a mode. Precedes every state. */
+  /** Precedes every state. */
   refusedBy(entry: WorkspaceEntry): Failure | null
 }
 
-/**
- * `resident`: the machine is here, running or frozen. `parked`: it must be restored first. `moving`: an operation or state that will end.
- * `refused`: waiting does not help.
- */
+/** `resident`: running or frozen. `parked`: must be restored first. `moving`: will end. `refused`: waiting does not help. */
 export type Situation =
   | { kind: 'resident'; machine: LiveMachine }
   | { kind: 'parked' }
@@ -72,7 +69,7 @@ function whereItRuns(entry: WorkspaceEntry): Situation {
   if (entry.mode === 'file_first') return { kind: 'machineless' }
   if (entry.residency !== 'resident') return { kind: 'parked' }
   const { machine } = entry
-  // After a restart of either, the host has not reported the machine yet.
+  // The host has not reported the machine yet, after a restart of either.
   if (machine === null || machine.epoch !== entry.ownership_epoch) return { kind: 'moving', failure: unreachable() }
   return { kind: 'resident', machine }
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { ToolCaller } from '../../http/call.ts'
 
-/** Holds only immutable facts: every call checks revocation, epoch and time again. */
+/** Immutable facts only: every call checks revocation, epoch and time again. */
 export interface TokenCache {
   get(token: string): ToolCaller | undefined
   set(token: string, caller: ToolCaller): void

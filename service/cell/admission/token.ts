@@ -15,9 +15,8 @@ const CLOCK_SKEW_SECONDS = 5
 const isClaims = validatorOf(ToolTokenClaims)
 
 /**
- * Checks a tool token (App, "Tool token"), but not its revocation; the costly signature comes last.
- * @param inTurn runs the signature check under its limit
- * @returns null without a reason: the caller must not learn why a token is invalid
+ * App, "Tool token". Does not check revocation. The costly signature comes last.
+ * @returns null without a reason: the caller must not learn it
  */
 export async function verifyToken(
   token: string,
@@ -42,7 +41,7 @@ function isSigned(token: string, key: CryptoKey): Promise<boolean> {
   )
 }
 
-/** Accepts only our exact header: a token must not bring its own key, or an address to fetch one. */
+/** A token must not bring its own key, or an address to fetch one. */
 function kidOf(encoded: string): string | null {
   const header = parseJson(Buffer.from(encoded, 'base64url'))
   if (header === null || typeof header !== 'object' || Object.keys(header).length !== 3) return null

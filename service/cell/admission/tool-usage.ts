@@ -15,7 +15,7 @@ export interface ToolUsage {
   flush(): Promise<void>
 }
 
-/** Calls do not wait for their record: a kill loses at most the last second. */
+/** Calls do not wait: a kill loses at most the last second. */
 export const FLUSH_MS = 1000
 const ROWS_MAX = 1000
 const MINUTE_MS = 60_000

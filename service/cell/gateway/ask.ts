@@ -11,11 +11,7 @@ export type Asking = 'read' | 'change'
 type Started = { session_id: string }
 type Asker = Pick<Call, 'signal'>
 
-/**
- * Turns the agent's failures into the caller's terms.
- * @param asked is aborted when the caller leaves, and counts against the call's buffer budget
- * @param details help the caller to find out the result of a lost call
- */
+/** @param details help the caller to find out the result of a lost call */
 export async function callAgent<T>(
   ticket: CallLease,
   asking: Asking,

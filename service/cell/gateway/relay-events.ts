@@ -32,14 +32,13 @@ type End =
 
 type Ended = End & { last: string }
 
-/** The agent sends something every 15 s, but a guest that is paused for a checkpoint is silent for longer. */
+/** A guest that is paused for a checkpoint is silent for longer than the agent's 15 s. */
 const SILENCE_CHECKS_MAX = 4
-/** Of a reader of a silent command. */
 const HEADERS_WAIT_MS = 10
-/** For the agent to end an ended command's stream: its connection can then be reused. */
+/** Time for the agent to end an ended command's stream: its connection can then be reused. */
 const RELEASE_MS = 1000
 
-/** At the reader's pace: unread output stays in the workspace. */
+/** Unread output stays in the workspace. */
 export async function relayEvents(carrying: EventRelay): Promise<void> {
   const { frames, response, encoding, ticket, request_id } = carrying
   startStream(response, encoding)
@@ -51,7 +50,7 @@ export async function relayEvents(carrying: EventRelay): Promise<void> {
   response.end(end.last + (failure === null ? '' : encoding.error(failure, request_id)))
 }
 
-/** Headers go with the first event, or alone after a short wait: a short command's answer is then one packet. */
+/** Headers go with the first event: a short command's answer is then one packet. */
 export function startStream(response: ServerResponse, encoding: EventEncoding): void {
   response.writeHead(200, { 'content-type': encoding.content_type, 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
   setTimeout(() => response.writableEnded || response.flushHeaders(), HEADERS_WAIT_MS)

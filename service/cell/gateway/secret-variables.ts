@@ -9,7 +9,7 @@ export interface GivenVariables {
   values: Readonly<Record<string, string>>
 }
 
-/** If values are placeholders, the guest must trust the proxy that injects them. */
+/** The guest must trust the proxy that injects the values of placeholders. */
 export async function secretVariables(
   { entry, agent, room }: MachineCallLease,
   { signal }: Pick<Call, 'signal'>,
@@ -23,7 +23,7 @@ export async function secretVariables(
   return { below: is_trusted ? TRUST_VARIABLES : {}, values }
 }
 
-/** null: the clone names none. Git reads the guest's own authority bundle, so it needs no variable. */
+/** null: the clone names none. Git reads the guest's own authority bundle: it needs no variable. */
 export async function secretForGit(
   { entry, agent, room }: MachineCallLease,
   { signal }: Pick<Call, 'signal'>,

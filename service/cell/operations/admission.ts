@@ -21,7 +21,7 @@ export function admit({ required, host, created_at, now }: StartQuestion): Admis
   const exceeded = RESOURCES.filter((name) => required[name] > host_class[name])
   if (exceeded.length > 0) return { kind: 'refuse', error: exceedsHost(required, host_class, exceeded) }
   const deadline_at = waitsUntil(created_at)
-  // Even if capacity is free now: a caller that was told the deadline does not expect a later start.
+  // A caller that was told the deadline does not expect a later start.
   if (now >= deadline_at) return { kind: 'refuse', error: noRoom(required, created_at, now) }
   return { kind: 'ask', deadline_at }
 }

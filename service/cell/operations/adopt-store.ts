@@ -20,14 +20,14 @@ export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, w
   return row !== undefined
 }
 
-/** In the commit of its capture, unless the adoption deletes it later. @returns false if a delete has taken the hold */
+/** @returns false if a delete has taken the hold */
 export async function releaseFork(tx: Tx, operation: OpenOperation, fork_id: string, is_kept: boolean): Promise<boolean> {
   if (!(await holds(tx, operation, fork_id))) return false
   if (!is_kept) await releaseHold(tx, operation, fork_id)
   return true
 }
 
-/** As its owner could, and frees its key. An earlier attempt or a caller may have deleted it. */
+/** An earlier attempt or a caller may have deleted it. */
 export async function deleteAdopted({ cell, operation }: Job, fork_id: string): Promise<void> {
   const now = cell.clock.now()
   const work = async (tx: ChangeTx) => {

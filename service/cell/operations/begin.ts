@@ -22,15 +22,15 @@ import { attach, detach } from './volumes.ts'
 export interface KnownKind {
   kind: OperationKind
   begins: MachineEvent
-  /** First waits for capacity. */
+  /** The operation first waits for capacity. */
   starts: boolean
-  /** Starts a new machine for a running workspace. A hibernated one has released its memory and needs it again. */
+  /** A hibernated workspace has released its memory and needs it again. */
   replaces?: true
   waits_after?: true
   before_claim?: FailpointName
   /** Promise N7 (docs/operating/promises.md): admission closes before the claim is visible, because the API then answers its caller. */
   shuts_gate_first?: true
-  /** Deletes have their own limit: nothing delays them. */
+  /** Nothing delays deletes. */
   group: 'start' | 'suspend' | 'delete'
 }
 
@@ -54,7 +54,7 @@ const KINDS: Record<string, KnownKind> = {
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 
-/** App, "Open rules" 3: the machine runs, and its start-up resumes at the failed step. */
+/** App, "Open rules" 3: the start-up resumes at the failed step. */
 const RETRY: KnownKind = { kind: startupRetry, begins: 'startup_begun', starts: false, group: 'start' }
 
 /** Saves a machine, so it counts as a suspend. */
@@ -73,9 +73,8 @@ export function knownKind(operation: OpenOperation): KnownKind | undefined {
 }
 
 /**
- * In one transaction; in one statement if both rows are unchanged since they were read.
+ * In one statement if both rows are unchanged since they were read.
  * @param reserved null: the kind takes none, or a retry still has its reservation
- * @param read absent: read here
  */
 export async function begin(
   cell: CellContext,

@@ -6,11 +6,7 @@ import { callHost, type Job } from './job.ts'
 import { asAttempt } from './store.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 
-/**
- * A test instance gets the draft's state as a layer, made by the first open: a reset returns to the state, and the draft's own disk stays
- * untouched.
- * @returns `seen` unchanged if it has the layers, or is no test instance
- */
+/** The first open makes the draft's state a layer: a reset returns to it, and the draft's own disk stays untouched. */
 export async function onItsState(job: Job, seen: MachineRow): Promise<MachineRow> {
   const { cell, operation } = job
   const { unmade_state } = seen

@@ -18,7 +18,7 @@ const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
     !/^(hibernate|wake|tree|startup|execution|template_build|layer_collect|warm)\.|^volume_/.test(name),
 )
 
-/** At the point, the process throws once, is gone and another starts, or stalls until another has taken over and reached it. */
+/** `zombie`: stalls until another process has taken over and reached the point. */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
 
 interface Case {
@@ -43,7 +43,6 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
     }),
   snapshot: (world) => onRunning(world, (id) => world.operate(id, 'snapshot', { input: { label: 'kept' } })),
   reset: (world) => onRunning(world, (id) => world.operate(id, 'reset')),
-  /** Memory and files have changed since the snapshot. */
   restore: (world) =>
     onRunning(world, async (id) => {
       const { result } = await world.ended(await world.operate(id, 'snapshot'))
@@ -52,7 +51,6 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
       guest.files.set('/f', 'changed since')
       return world.operate(id, 'restore', { input: { checkpoint_id: result?.['checkpoint_id'] } })
     }),
-  /** The draft has changed since. */
   async draft_state(world) {
     // A template has one draft at a time, and the previous mode left one.
     await world.db.updateTable('template_drafts').set({ discarded_at: world.clock.now() }).where('discarded_at', 'is', null).execute()
@@ -63,7 +61,6 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
     const { workspace_id, operation_id } = await world.open({ draft_state_id })
     return { ...draft, target: workspace_id, operation_id }
   },
-  /** The fork has changed since, and is deleted with the success. */
   async adopt(world) {
     const begun = await onRunning(world, async () => '')
     const fork = await world.fork(begun.source)
@@ -92,7 +89,7 @@ async function onRunning(world: World, next: (workspace_id: string) => Promise<s
 }
 
 for (const point of POINTS) {
-  // One after the other in one world, each with its own workspaces. The zombie is the world's last process.
+  // The modes share a world. The zombie is its last process.
   describe(`the operation ends, nothing is lost and nothing is left, where it fails at ${point}`, () => {
     let world: World
     let process: Process
@@ -105,7 +102,6 @@ for (const point of POINTS) {
   })
 }
 
-/** @returns the process that acts for the cell afterwards */
 async function failAt(point: FailpointName, mode: (typeof MODES)[number], world: World, first: Process): Promise<Process> {
   let process = first
   const hit = Promise.withResolvers<void>()

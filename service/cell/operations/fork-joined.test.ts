@@ -39,7 +39,7 @@ function assertSame(world: World, ...ids: string[]): void {
   }
 }
 
-/** Reconciles first: it removes what a losing attempt has left. */
+/** A losing attempt may have left something: reconcile first. */
 async function assertTidy(world: World, process: Process): Promise<void> {
   await process.engine.watch()?.sweep()
   await assertNothingIsLeft(world)

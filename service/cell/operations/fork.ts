@@ -18,7 +18,6 @@ import { unpause } from './suspend.ts'
 
 const END: RunningEnd = { event: 'forked', before_commit: 'fork.F6', before_connect: 'fork.F7', before_success: 'fork.F8', result: {} }
 
-/** The capture goes straight into the target. The source is released before the target is restored under its own identity. */
 export const fork: OperationKind = {
   async drive(job) {
     const { step, attempt } = job.operation
@@ -37,10 +36,9 @@ export const fork: OperationKind = {
   errorOf: captureOrStartError,
 }
 
-/** Queues the fork again for capacity: meanwhile, a held source could not be used, or release its capacity. */
+/** A held source could not be used, or release its capacity, while the fork waits for capacity. */
 export const preCapture: OperationKind = { ...fork, drive: async (job) => void (await capture(job, true)) }
 
-/** @param then_waits for capacity. @returns the target after the commit */
 async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const { cell, operation } = job
   const [source, target] = await Promise.all([readMachineRow(cell.db, sourceOf(job)), claimedRow(job)])
@@ -67,7 +65,7 @@ async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   return captured
 }
 
-/** Reset while it was suspended: the copy starts as blank as the source would. */
+/** The source was reset while it was suspended: the copy is as blank. */
 function isBlank(source: MachineRow): boolean {
   return source.observed_state === 'suspended' && source.checkpoint_id === null
 }

@@ -10,9 +10,8 @@ const RETRY_MS = 500
 const PROBE_MS = 5000
 
 /**
- * One process acts for a cell: its connection holds the cell's advisory lock. The server releases the lock when process or connection end,
- * so a waiting process gets it without polling. After a lost connection, work in progress can commit nothing, because every commit names
- * its attempt.
+ * The server releases the advisory lock when process or connection end: a waiting process gets it without polling. After a lost connection,
+ * work in progress can commit nothing, because every commit names its attempt.
  * @param won is called each time the lock is acquired; its signal fires when the lock is lost
  */
 export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal: AbortSignal) => void): Ownership {

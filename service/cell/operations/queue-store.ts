@@ -23,8 +23,8 @@ export type OtherOperation = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { 
 const OPEN_OPERATIONS_MAX = 2000
 
 /**
- * Oldest first; also those without a cell. One statement, for latency. At the limit, operations that wait for capacity are dropped first,
- * fairly between organizations: however many wait, they block no other operation.
+ * One statement, for latency. At the limit, operations that wait for capacity are dropped first, fairly between organizations: however many
+ * wait, they block no other operation.
  */
 export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   const rows = await db
@@ -49,11 +49,11 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   }
 }
 
-/** A fork that waits for another fork's capture cannot begin until the source is handed to it. */
+/** Such a fork cannot begin until the source is handed to it. */
 const IS_NOT_WAITING = sql<boolean>`(o.step is distinct from ${sql.lit(WAITS_FOR_CAPTURE)} or exists (
   select from workspace_holds h where h.operation_id = o.id and h.workspace_id = o.source_workspace_id))`
 
-/** The query guarantees the casts: a row of a workspace has its template version and is open. */
+/** The query guarantees the casts. */
 function queuedOf(row: object): Queued {
   const operation = row as OpenOperation
   return { operation: operationOf(operation), row: machineRow({ ...(row as MachineColumns), id: operation.workspace_id }) }
@@ -70,7 +70,6 @@ const GIVEN_MAX = 1000
 /** No operation waits longer. */
 const GIVEN_MS = LIMITS.wait.capacity_wait_seconds * 1000
 
-/** The latest, oldest first. */
 export async function readGiven(
   db: Db,
   cell_id: string,
@@ -94,12 +93,11 @@ export async function readGiven(
   return rows.reverse()
 }
 
-/** To wait for capacity, after the part that needs none. */
+/** The part before the wait for capacity is done. */
 export async function requeue(tx: Tx, { id }: OpenOperation): Promise<void> {
   await tx.updateTable('operations').set({ state: 'queued', started_at: null }).where('id', '=', id).execute()
 }
 
-/** queued → capacity_pending, once. */
 export async function markPending(db: Db, operation: OpenOperation, now: Date, deadline_at: Date, error: OperationError): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const { numUpdatedRows } = await tx

@@ -14,34 +14,33 @@ import type { Tx } from '../../db/reader.ts'
 import { readMachineRow, isHibernated, type MachineRow } from '../machines/machine-row-store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
-/** The content is committed. Left: stop the old machine, start the new one. */
+/** The content is committed; the machines are not exchanged yet. */
 const REPLACED = 'replaced'
 
-/** For a workspace that does not run: only `finishing` is left. */
+/** The workspace does not run: only `finishing` is left. */
 const REPLACED_ASLEEP = 'replaced_asleep'
 
 const DAY_MS = 24 * 3600_000
 
 export interface Content {
   checkpoint_id: string
-  /** Without a row yet. */
+  /** It has no row yet. */
   made?: CheckpointInfo
   made_as?: 'suspend' | 'fork'
-  /** Deletes checkpoints of earlier suspends, forks and adoptions: repeated adoptions would fill the pool. */
+  /** Repeated adoptions would fill the pool with earlier checkpoints. */
   supersedes?: true
-  /** If the memory comes from another workspace. */
+  /** Set if the memory comes from another workspace. */
   startup?: StartupState
 }
 
 export interface Replacement {
-  /** Of the commit: the old content becomes a recovery checkpoint. */
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
   /** null: only the template. */
   contentOf(job: Job, seen: MachineRow): Promise<Content | null>
   committing?(tx: Tx, job: Job): Promise<void>
-  /** After a failure before the commit: sets other captured machines going again. */
+  /** Sets other captured machines going again, after a failure before the commit. */
   undone?(job: Job): Promise<void>
-  /** Last, before the success. Runs again if it was cut off. */
+  /** Runs again if it was cut off. */
   finishing?(job: Job): Promise<void>
   start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
   start_failed: Extract<MachineEvent, 'start_failed' | 'resume_undone'>
@@ -50,7 +49,7 @@ export interface Replacement {
   points: Record<'close' | 'capture' | 'commit' | 'stop' | 'start', FailpointName>
 }
 
-/** The workspace keeps its key and id. The old content stays restorable for seven days. */
+/** The old content stays restorable for seven days. */
 export function replacement(kind: Replacement): OperationKind {
   return {
     async drive(job) {
@@ -75,7 +74,7 @@ function endOf({ operation }: Job, kind: Replacement): RunningEnd {
   return { ...kind.end, ...last, result: { recovery_checkpoint_id: operation.progress.recovery_checkpoint_id ?? null } }
 }
 
-/** @returns the row to start from; null: a suspended workspace stays suspended, and the operation has ended */
+/** @returns null: a suspended workspace stays suspended, and the operation has ended */
 async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> {
   const { cell, operation } = job
   const seen = await claimedRow(job)
@@ -118,7 +117,7 @@ async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo |
   }
 }
 
-/** In one transaction. @param captured null: the checkpoint of the hibernated workspace becomes the recovery checkpoint */
+/** @param captured null: the hibernated workspace's checkpoint becomes the recovery checkpoint */
 async function commitReplaced(
   job: Job,
   kind: Replacement,
@@ -216,7 +215,7 @@ function expiry(now: Date): Date {
   return new Date(now.getTime() + LIMITS.workspace.recovery_checkpoint_days * DAY_MS)
 }
 
-/** The paused machine must never run again. Its disk is deleted once the new machine is the workspace's. */
+/** The paused machine must never run again. Its disk goes once the new machine is the workspace's. */
 async function startNew(job: Job, kind: Replacement, seen: MachineRow): Promise<void> {
   const { cell, operation } = job
   const epoch = seen.ownership_epoch
@@ -235,12 +234,12 @@ async function undoCapture(job: Job, kind: Replacement, seen: MachineRow, error:
   const now = cell.clock.now()
   await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {
     if (!alive) await moveWorkspace(tx, seen, 'lost', now, { grants: null })
-    // The caller of a restore wanted the workspace to run: an open can still start it.
+    // A restore wanted the workspace to run: an open can still start it.
     if (seen.observed_state === 'failed') await moveWorkspace(tx, seen, 'start_failed', now, { desired_state: 'running' })
   })
 }
 
-/** Keeps the new content: an open or a resume retries it, and the recovery checkpoint restores the old content. */
+/** An open or a resume retries the new content; the recovery checkpoint restores the old one. */
 async function undoStart(job: Job, kind: Replacement, seen: MachineRow, error: OperationError): Promise<void> {
   const { cell, operation } = job
   await callHost(job, seen.id, 'stop-undo', seen.ownership_epoch, (fence) => cell.host.stop(fence))

@@ -3,9 +3,9 @@ import type { OperationCapacityRequest } from './capacity-requests.ts'
 
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
-/** Permits. Start-ups have no limit: each only waits for its guest. */
+/** Start-ups have no limit: each only waits for its guest. */
 const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 3, startup: Number.MAX_SAFE_INTEGER }
-/** Without a wake: a lost notification delays work by this at most. */
+/** A lost notification delays work by this at most. */
 const PASS_MS = 15_000
 export const RETRY_MS_MIN = 100
 
@@ -18,15 +18,14 @@ interface RunningJob {
 
 export interface State {
   jobs: Map<string, RunningJob>
-  /** By operation whose last attempt failed. */
+  /** Operations whose last attempt failed. */
   waiting: Map<string, { wait_ms: number; until_ms: number }>
-  /** Operations that capture before they wait for capacity. Released capacity is reserved for them, too. */
+  /** They capture before they wait for capacity. Released capacity is reserved for them, too. */
   ahead: Map<string, OperationCapacityRequest>
-  /** The short resources that each waiting operation was last told. */
+  /** The resources that each waiting operation was last told are short. */
   told: Map<string, string>
-  /** The earliest of the waits for capacity that the last pass saw. */
   deadline_at: Date | null
-  /** An operation that waits for capacity or for a permit. */
+  /** Operations still wait for capacity or for a permit. */
   left_some: boolean
   draining: boolean
 }
@@ -63,7 +62,7 @@ export function mayBegin(options: { groups?: Groups }, state: State, place: Perm
   return free > 1 || (free === 1 && countJobs(state, place) === 0)
 }
 
-/** Organizations with the fewest permits first, counting their earlier waiting operations as well. Stable. */
+/** Organizations with the fewest permits first, counting their earlier waiting operations. Stable. */
 export function inFairShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => PermitRequest | undefined): T[] {
   const counts = new Map<string, number>()
   const ranked = waiting.map((one) => {

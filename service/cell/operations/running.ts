@@ -13,7 +13,7 @@ import { readMachineRow, type MachineRow } from '../machines/machine-row-store.t
 /** From here on the operation only goes forward. */
 export const COMMITTED = 'committed'
 
-/** `boots`: without memory, the start-up begins from its first step. `is_ready`: a warm machine has already started up. */
+/** `boots`: no memory was restored. `is_ready`: a warm machine has already started up. */
 export interface Began {
   boots: boolean
   is_ready?: true
@@ -24,15 +24,12 @@ export interface RunningEnd {
   before_commit: FailpointName
   before_connect: FailpointName
   before_success?: FailpointName
-  /** Last, before the start-up and the success. Runs again if it was cut off. */
+  /** Runs again if it was cut off. */
   finishing?(job: Job): Promise<void>
   result: Record<string, unknown>
 }
 
-/**
- * Without restored processes, packets may leave at once: one commit makes the machine the workspace's and ends the operation.
- * @param from_disk null: a blank disk
- */
+/** Without restored processes, packets may leave at once: one commit ends the operation. @param from_disk null: a blank disk */
 export async function startRunning(job: Job, seen: MachineRow, epoch: number, from_disk: string | null, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
   const machine = await callHost(job, seen.id, 'start', epoch, (fence) =>
@@ -101,14 +98,13 @@ function moveToRunning(seen: MachineRow, machine: Machine, end: RunningEnd, now:
   return { seen, event: end.event, changes }
 }
 
-/** Before the commit: the attempt is undone like any other. */
+/** The attempt is undone like any other. */
 const DIED_EARLY = operationError('dependency_failed', 'The machine ended while it was being started', { reason: 'died' })
 
 export function showMachine(job: Job, machine: Machine): void {
   job.cell.table.putMachine(machine)
 }
 
-/** Runs after the commit. */
 export async function completeRunning(job: Job, row: MachineRow, machine: Machine, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
   await failpoint(end.before_connect)

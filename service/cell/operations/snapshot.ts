@@ -8,10 +8,9 @@ import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../mach
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
-/** A suspended or hibernated workspace's checkpoint is copied. */
 export const snapshot = copying('snapshot', capture)
 
-/** Other machines start from it; no restore uses it. */
+/** No restore uses it. */
 export const layerSnapshot = copying('layer', captureDisk)
 
 type Capture = (job: Job, seen: MachineRow) => Promise<CheckpointInfo>

@@ -17,7 +17,7 @@ import { NoSecrets, type StartupGuest } from './startup-run.ts'
 import type { StepSession } from './startup-steps.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 
-/** Or it no longer belongs to this operation. */
+/** The machine ended, or no longer belongs to this operation. */
 export class MachineEnded extends Error {
   constructor() {
     super('The machine ended while it started up')
@@ -39,7 +39,7 @@ export function guestOf(job: Job, row: MachineRow): StartupGuest {
   }
 }
 
-/** An earlier attempt's session is returned as it is. */
+/** Returns an earlier attempt's session as it is. */
 async function startSession(job: Job, row: MachineRow, { asked_env, needs, ...session }: StepSession): Promise<ExecSession> {
   const entry = await entryOf(job, row)
   const { values, authority } = await job.cell.secrets.valuesFor(entry, 'exec', []).catch(refuseSecrets)
@@ -81,7 +81,7 @@ export async function readTail(link: AgentLink, session: ExecSession, bounds: Ca
   return text(Buffer.concat([...parts.stdout, ...parts.stderr]))
 }
 
-/** The exit code is reported even if the guest cannot show the output. */
+/** The exit code is reported even without the output. */
 export async function shown(tail: Promise<string>): Promise<string> {
   try {
     return await tail
@@ -95,7 +95,7 @@ function text(bytes: Buffer): string {
   return bytes.subarray(-LIMITS.startup.output_tail_bytes).toString('utf8').replaceAll('\0', '\ufffd').toWellFormed()
 }
 
-/** Retries while the guest does not answer: calls must be repeatable. */
+/** The calls must be repeatable. */
 async function patiently<T>(
   job: Job,
   row: MachineRow,

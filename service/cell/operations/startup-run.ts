@@ -24,14 +24,14 @@ export class NoSecrets extends Error {
   }
 }
 
-/** For an agent that does not end a step at its timeout. */
+/** The agent may fail to end a step at its timeout. */
 const LATE_MS = 60_000
 const LOOK_MS_MIN = 10
 const LOOK_MS_MAX = 500
 const READY_LOOK_MS = 200
 
 /**
- * @param owner_id part of the session ids: a repeated call of the same owner finds its sessions
+ * @param owner_id part of the session ids: a repeated call finds its sessions
  * @returns null: the command has ended, or the service is ready
  */
 export async function runStep(guest: StartupGuest, step: Step, owner_id: string): Promise<Failed | null> {

@@ -9,15 +9,13 @@ import { endStartup, noteStep, openGate, readStartup } from './startup-store.ts'
 import { endAttempt, moveWorkspace } from './store.ts'
 import { readMachineRow, type MachineRow } from '../machines/machine-row-store.ts'
 
-/** Some steps are still to run, or have failed. */
 export function startsUp({ startup }: MachineRow): boolean {
   return startup !== null && startup.state !== 'ready'
 }
 
 /**
- * Only with its result is the workspace ready (App, "Workspace (view)"); the machine already serves tools. A start-up that was cut off
- * continues at its step: the agent starts no session twice.
- * @param result of the operation that brought up the machine
+ * Only then is the workspace ready (App, "Workspace (view)"), but the machine already serves tools. A start-up that was cut off continues
+ * at its step: the agent starts no session twice.
  */
 export async function startUp(job: Job, row: MachineRow, result: Record<string, unknown>): Promise<void> {
   const { cell, operation } = job
@@ -65,7 +63,6 @@ async function endedMeanwhile(job: Job, row: MachineRow): Promise<void> {
   })
 }
 
-/** From the failed step on, in the running machine. */
 export const startupRetry: OperationKind = {
   async drive(job) {
     const row = await claimedRow(job)

@@ -26,7 +26,7 @@ export type Attempted = Pick<OpenOperation, 'id' | 'attempt'>
 export interface Progress {
   /** Beyond the grants of running workspaces. */
   reserved?: Resources
-  /** Attempts refused for lack of capacity: they do not count against the operation. */
+  /** They do not count against the operation. */
   no_room?: number
   /** Of a reset, a restore in place or an adoption, from its commit on. */
   recovery_checkpoint_id?: string | null
@@ -50,14 +50,10 @@ export const OPERATION_COLUMNS = [
 
 export type Outcome = { state: 'succeeded'; result: Record<string, unknown> } | { state: 'failed'; error: OperationError }
 
-// Lock order: the operation's row, its workspace's row, then the row of a fork's other workspace. The API keeps it too
-// (api/workspaces/delete.ts). Rows that a transaction inserts itself need no order: no other transaction can wait for them.
+// Lock order: the operation's row, its workspace's row, the row of a fork's other workspace. The API keeps it too
+// (api/workspaces/delete.ts). Rows that a transaction inserts need no order: no other can wait for them.
 
-/**
- * Only this attempt may commit. The operation's row is locked and verified first: a cancellation or later attempt either waits or has
- * already won.
- * @param reached the step that the commit completes
- */
+/** Only this attempt may commit. Its row is locked and verified first: a cancellation or later attempt either waits or has already won. */
 export async function asAttempt<T>(
   db: Db,
   operation: OpenOperation,
@@ -75,7 +71,6 @@ export async function asAttempt<T>(
   })
 }
 
-/** The last transaction of an operation. */
 export async function endAttempt(
   db: Db,
   operation: OpenOperation,
@@ -91,7 +86,7 @@ export async function endAttempt(
   })
 }
 
-/** Changes no workspace. One statement: a caller waits for each round trip to the database. */
+/** One statement: a caller waits for each round trip to the database. */
 export async function finish(db: Db, operation: Attempted, now: Date, outcome: Outcome): Promise<void> {
   const row = await db
     .with('ended', (query) => ofAttempt(query, operation).set(ended(outcome, now)).returning('id'))
@@ -177,14 +172,12 @@ type WorkspaceChanges = Partial<{
   suspend_request: null
 }>
 
-/** Valid only while the row is as seen. */
 export interface Move {
   seen: MachineRow
   event: MachineEvent
   changes: WorkspaceChanges
 }
 
-/** By the state table, if the row is still as seen. @returns the row after it */
 export async function moveWorkspace(
   tx: Tx,
   seen: MachineRow,
@@ -246,7 +239,7 @@ export async function releaseHold(tx: Tx, operation: OpenOperation, workspace_id
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation.id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** A new workspace may take the key: this one holds nothing that a caller could lose. */
+/** The workspace holds nothing that a caller could lose. */
 export async function freeKey(tx: Tx, seen: MachineRow): Promise<void> {
   await tx
     .updateTable('workspace_keys')

@@ -10,7 +10,7 @@ import { asAttempt, endAttempt, finish, moveWorkspace } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** Stops the machine only after the commit. */
+/** The machine stops only after the commit. */
 export const suspend: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -67,7 +67,7 @@ export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier
   return runs
 }
 
-/** @param info null: the workspace was hibernated, and its checkpoint is kept */
+/** @param info null: the hibernated workspace's checkpoint is kept */
 async function commitSuspended(
   job: Job,
   seen: MachineRow,
@@ -99,7 +99,7 @@ async function commitSuspended(
   return asAttempt(cell.db, operation, now, save, { step: COMMITTED, progress })
 }
 
-/** Only forward after the commit: the paused machine must never run again. */
+/** The paused machine must never run again. */
 async function giveUpMachine(job: Job, row: MachineRow, checkpoints: string[], disks: (string | null)[]): Promise<void> {
   const { cell, operation } = job
   await failpoint('suspend.S9')

@@ -8,7 +8,7 @@ import { callHost, claimedRow, prepareCapture, takeOver, type Job, type Operatio
 import { endAttempt } from './store.ts'
 import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** A workspace that does not run gets the volume when its machine starts. */
+/** Without a machine, the volume comes with the next start. */
 export const attach: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -22,7 +22,7 @@ export const attach: OperationKind = {
     const now = cell.clock.now()
     const result = { volume_id, mount_path: attachment.mount_path }
     await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
-      // A delete of the volume may have been requested since; it detaches the volume later.
+      // A delete of the volume detaches it later.
       if (!(await markAttached(tx, operation.id, now))) throw new LostRace('The attachment')
     })
     await cell.table.fresh(seen.id)
@@ -73,7 +73,7 @@ async function setBack(job: Job, seen: MachineRow): Promise<void> {
   }
 }
 
-/** Admission stays closed: no command sees a mix of old and new volumes. */
+/** No command sees a mix of old and new volumes. */
 async function setVolumes(job: Job, seen: MachineRow, volumes: MachineVolume[]): Promise<void> {
   if (!hasMachine(seen)) return
   await prepareCapture(job, seen.id)

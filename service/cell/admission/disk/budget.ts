@@ -2,7 +2,6 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Bytes and time on the host, per workspace. */
 export interface DiskBudget {
   /** A call's cost is known only after it: the last call may exceed the limit. */
   admit(workspace_id: string): void
@@ -16,7 +15,7 @@ interface Window {
 }
 
 const WINDOW_MS = LIMITS.disk_read.window_seconds * 1000
-/** The oldest are dropped first. A tenant that fills the map with workspaces pays for it in calls. */
+/** A tenant that fills the map with workspaces pays for it in calls. */
 const WINDOWS_MAX = 10_000
 
 export function createDiskBudget(clock: Clock): DiskBudget {

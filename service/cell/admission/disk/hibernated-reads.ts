@@ -3,7 +3,7 @@ import { Failure } from '../../../lib/fail.ts'
 import type { FileReads } from '../../host/agent.ts'
 
 const UNREAD: ReadonlySet<string | undefined> = new Set(['offline_unavailable', 'offline_budget', 'offline_changed'])
-/** Exist only in memory (decision 13), with `/` above them: never read from the disk. */
+/** Paths that exist only in memory, and `/` above them (decision 13). */
 const IN_MEMORY = /^\/((tmp|dev|proc|sys)(\/|$)|$)/
 
 /** Wakes the machine only where the disk cannot answer. @param headers of the answers; they name the source */
@@ -12,7 +12,7 @@ export function hibernatedReads(disk: FileReads, headers: Record<string, string>
     try {
       if (!IN_MEMORY.test(posix.normalize(path))) return await ask(disk)
     } catch (error) {
-      // A path that is not on the disk may be in memory, behind a link or a mount of the guest.
+      // It may be in memory, behind a link or a mount of the guest.
       if (!(error instanceof Failure) || !(UNREAD.has(error.reason ?? undefined) || error.code === 'not_found')) throw error
     }
     const files = await machine()

@@ -8,7 +8,6 @@ import type { Content } from '../trees/contents.ts'
 import { nameOf } from '../trees/entries.ts'
 import type { EntryReader, StreamEntry } from './entries.ts'
 
-/** The changes cannot become a tree. */
 export class ChangesRefused extends Error {
   readonly why: string
   readonly path: string
@@ -25,13 +24,12 @@ type Put = (contents: readonly Buffer[]) => Promise<unknown>
 const BATCH_BYTES = 8 << 20
 const BATCH_COUNT = 128
 
-/** `base`: before the command; null: new or replaced. */
+/** `base` null: new or replaced. */
 interface Open {
   path: TreePath
   base: DirectoryEntry | null
 }
 
-/** @param root before the command */
 export async function readChanges(reader: EntryReader, reads: PageReads, root: DirectoryEntry, put: Put): Promise<TreeChange[]> {
   const changes: TreeChange[] = []
   const open: Open[] = []
@@ -83,7 +81,7 @@ function directoryChange(path: TreePath, { mode = 0o755, modified_ms = 0 }: Stre
   return { kind: 'put', path, entry: { type: 'directory', mode, modified_ms, page: null } }
 }
 
-/** An opaque root hides them. */
+/** An opaque root hides these names. */
 async function removals(reads: PageReads, root: DirectoryEntry, seen: ReadonlySet<string>): Promise<TreeChange[]> {
   const gone: TreeChange[] = []
   for await (const [bytes] of walkNames(reads, root.page)) {

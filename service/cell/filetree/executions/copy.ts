@@ -7,7 +7,7 @@ import { encodeEntry, type StreamEntry } from './entries.ts'
 
 const JOIN_BYTES = 64 << 10
 
-/** The changes that turn a host's copy into `after`. @param before null: the copy is empty */
+/** @param before null: the host's copy is empty */
 export async function* copyEntries(
   blobs: Pick<Blobs, 'get'>,
   before: DirectoryEntry | null,
@@ -63,7 +63,7 @@ function entryOf(path: string, before: Entry | null, after: Entry | null): Strea
   }
 }
 
-/** The blobs of the host's old copy may have been collected: it is then built from nothing. */
+/** The blobs of the host's old copy may have been collected. */
 export function isGone(error: unknown): boolean {
   return error instanceof BlobError && error.kind === 'missing'
 }

@@ -42,13 +42,10 @@ export interface ExecutionRequest extends ExecutionKey {
 }
 
 export interface Executions {
-  /**
-   * Joins a run in progress, or returns a recorded result. A run continues when its callers leave.
-   * @throws a Failure for every refusal; then nothing ran
-   */
+  /** A run continues when its callers leave. @throws a Failure for every refusal; then nothing ran */
   run(asked: ExecutionRequest): Promise<{ row: ExecutionRow; ran: boolean }>
   find(key: ExecutionKey): Promise<ExecutionRow | null>
-  /** Ends executions of earlier processes as lost: their progress is unknown. */
+  /** The progress of an earlier process's executions is unknown: they end as lost. */
   recover(): Promise<void>
   /** Their result could not be written. @returns the number of executions and machine rows removed */
   endAbandoned(): Promise<number>
@@ -122,7 +119,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
   }
 }
 
-/** Rejects if nothing ran and nothing is recorded, or if the database is unavailable. */
+/** Rejects if nothing ran and nothing is recorded, or without the database. */
 async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: number, command: Command): Promise<void> {
   let run: Run | null = null
   let begun: StartedMachine | null = null
@@ -147,7 +144,7 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
   }
 }
 
-/** Nothing ran: the same id may be tried again (Cell, "File-first rules" 3). */
+/** The same id may be tried again (Cell, "File-first rules" 3). */
 async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
   await retryWrite(() => forgetExecution(deps.db, key))
   throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })
@@ -161,7 +158,7 @@ function nothing(why: Unsuccessful): Result {
 
 function matching(row: ExecutionRow, { fingerprint, execution_id }: ExecutionRequest): ExecutionRow {
   if (row.fingerprint !== fingerprint) throw reused({ execution_id })
-  // Another process runs it, and will end it or leave it lost.
+  // Another process runs it.
   if (row.finished_at === null) throw executionInProgress(execution_id)
   return row
 }

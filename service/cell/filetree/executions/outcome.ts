@@ -29,7 +29,6 @@ const MESSAGES: Partial<Record<string, readonly [ExecutionReason, string]>> = {
   too_many_entries: ['too_many_changes', 'The command changed too many files'],
 }
 
-/** Unknown errors are bugs. */
 export function explain(error: unknown): Unsuccessful {
   if (error instanceof Unsuccessful) return error
   const options = { cause: error }

@@ -23,10 +23,7 @@ interface Next {
   changed_truncated: boolean
 }
 
-/**
- * Commits revision and result atomically. Reads the changes before the stop, which takes longer.
- * @throws any error that makes the execution fail
- */
+/** Commits revision and result atomically. Changes are read before the stop, which takes longer. */
 export async function publish(run: Run, begun: StartedMachine, output: Output): Promise<Result> {
   const { deps, workspace_id, base } = run
   using publication = deps.trees.begin(workspace_id)

@@ -37,9 +37,8 @@ export interface ExecutionDeps {
   room: CapacityAllocator
   trees: Trees
   log: Logger
-  /** For tests: time beyond the command's limit before the machine counts as stuck. */
+  /** Beyond the command's limit, before the machine counts as stuck. Set by tests. */
   overtime_ms?: number
-  /** For tests. */
   openLink?: (machine: Machine) => OpenLink
 }
 
@@ -56,9 +55,9 @@ export interface Run extends ExecutionKey {
 export interface Command {
   exec: PlainExec
   output_limit_bytes: number
-  /** For secrets that are injected into the command's requests. */
+  /** For secrets that the proxy injects into the command's requests. */
   trusting?: {
-    /** Installs the proxy's certificate authority. @returns false if the guest cannot use it; the command runs nevertheless */
+    /** @returns false if the guest cannot use the certificate authority; the command runs nevertheless */
     bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: CallBounds): Promise<boolean>
     exec: PlainExec
   }
@@ -131,7 +130,7 @@ async function retryUnreachable<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Updates a stale copy of the tree first. @throws NoHost */
+/** @throws NoHost */
 export async function begin(run: Run): Promise<StartedMachine> {
   const { deps, row, base } = run
   const tree = base.root.page === null ? null : digestOf(encodedRoot(base.root))
@@ -151,7 +150,7 @@ export async function begin(run: Run): Promise<StartedMachine> {
     } catch (error) {
       if (!(error instanceof HostFailure) || tries > STALE_MAX) throw error
       if (error.code === 'no_capacity' || error.code === 'no_space') throw new NoHost('no room', { cause: error })
-      // The machine of an earlier execution whose end the host did not report.
+      // The host did not report the end of an earlier execution's machine.
       if (error.code === 'already_running') await deps.host.stop(commandHeader(run, `stop-earlier-${tries}`))
       else if (error.code === 'tree_stale' && tree !== null)
         await timed(run, 'tree', () => ignoreUnreachable(moveCopy(run, tree, error, tries)))
@@ -160,7 +159,7 @@ export async function begin(run: Run): Promise<StartedMachine> {
   }
 }
 
-/** After the host's restart, the next start reports the state of its copy. */
+/** After its restart, the host reports the state of its copy at the next start. */
 async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   try {
     await moved
@@ -169,7 +168,6 @@ async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   }
 }
 
-/** From the host's current tree, or from nothing. */
 async function moveCopy(run: Run, to: Digest, { details }: HostFailure, tries: number): Promise<void> {
   const { base } = run
   const has = typeof details['digest'] === 'string' && details['digest'] !== '' ? details['digest'] : null
@@ -196,7 +194,7 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
 
 export async function execute(run: Run, { machine }: StartedMachine, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
   const { link, close } = (run.deps.openLink ?? openAgentLink)(machine)
-  // The guest enforces the time limit. This ends a command whose guest does not.
+  // The guest enforces the time limit; this ends a command whose guest does not.
   const { overtime_ms = LIMITS.execution.overtime_seconds * 1000 } = run.deps
   const over = AbortSignal.timeout((exec.timeout_ms ?? LIMITS.execution.timeout_ms_default) + overtime_ms)
   const bounds = { signal: over, room: UNLIMITED_BUDGET }
@@ -223,7 +221,7 @@ function notStarted(cause: string | null): Unsuccessful {
   return new Unsuccessful('failed', 'exec_failed_to_start', cause ?? 'The command could not start')
 }
 
-/** None of the machine's code runs afterwards. */
+/** Afterwards no code of the machine runs. */
 export async function end(run: Run): Promise<void> {
   await timed(run, 'stop', () => retryUnreachable(() => run.deps.host.stop(commandHeader(run, 'stop'))))
 }

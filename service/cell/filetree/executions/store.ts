@@ -43,7 +43,6 @@ export interface ListedRow extends Omit<ListedExecution, 'created_at' | 'finishe
 
 export type ExecutionPlace = Pick<ListedRow, 'created_at' | 'execution_id'>
 
-/** Newest first, without output. */
 export async function readExecutions(
   db: Db,
   workspace_id: string,
@@ -75,8 +74,8 @@ export interface NewExecution extends ExecutionKey {
 }
 
 /**
- * Also locks the tree. Checks the plan in the same statement: a reached cap refuses the next command.
- * @returns the revision to run on; null: the tree is locked, the execution exists, starts are refused, or the workspace is gone
+ * Locks the tree, and checks the plan in the same statement: a reached cap refuses the next command.
+ * @returns null: the tree is locked, the execution exists, starts are refused, or the workspace is gone
  */
 export async function insertExecution(
   db: Db,
@@ -132,7 +131,7 @@ export async function grantMachine(
   return rows.length === 1
 }
 
-/** For an execution that never ran: its id can be used again. */
+/** An execution that never ran frees its id. */
 export async function forgetExecution(db: Db, { workspace_id, execution_id }: ExecutionKey): Promise<void> {
   await sql`
     with forgotten as (
@@ -161,8 +160,8 @@ export interface Result {
 
 /**
  * Releases the tree in the same statement: a command without changes makes no other write.
- * @param fence of the machine that ended; null: there is none, or the reconciler asks the host about it
- * @returns false if the execution had already ended
+ * @param fence null: no machine, or the reconciler asks the host about it
+ * @returns false if it had already ended
  */
 export async function endExecution(db: Db, { workspace_id, execution_id, ...end }: ExecutionKey & EndOfExecution): Promise<boolean> {
   const { changed, timings, error, ...plain } = end.result
@@ -225,7 +224,7 @@ export async function readUnfinished(db: Db, cell_id: string): Promise<Execution
     .execute()
 }
 
-/** The reconciler removes what the host still has of them. */
+/** The reconciler removes the machines from the host. */
 export async function dropEndedMachines(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql`
     delete from machines m where m.kind = 'execution' and m.cell_id = ${cell_id} and not exists (
@@ -239,7 +238,7 @@ export async function readOwner(db: Db, workspace_id: string): Promise<string | 
   return row?.organization_id ?? null
 }
 
-/** Oldest first, until the rest fits `bytes_max`. States stay. @returns the number of emptied results */
+/** Their states stay. @returns the number of emptied results */
 export async function emptyOldResults(db: Db, organization_id: string, bytes_max: number): Promise<number> {
   const { rows } = await sql`
     with sized as (
@@ -271,7 +270,7 @@ export async function dropOldExecutions(db: Db, cell_id: string, before: Date): 
   return rows.length
 }
 
-/** Their host keeps its copy. */
+/** The host keeps its copy of these trees. */
 export async function readRunOn(db: Db, ids: readonly string[], since: Date): Promise<Set<string>> {
   const { rows } = await sql<{ workspace_id: string }>`
     select distinct e.workspace_id from executions e join workspaces w on w.id = e.workspace_id

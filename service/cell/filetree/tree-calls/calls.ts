@@ -26,7 +26,6 @@ export interface TreeDeps extends GatewayDeps {
 
 export type TreeHandler<R extends CellRoute> = Handler<R, TreeDeps, CallLease>
 
-/** A file-first workspace has no machine. */
 export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tree: TreeHandler<R>): Handler<R, TreeDeps, TicketOf<R>> {
   return (call, deps, ticket) => {
     if (ticket.entry.mode === 'file_first') return of_tree(call, deps, ticket).catch(explained)
@@ -48,7 +47,6 @@ export function revisionHeaders({ trees, table }: Pick<TreeDeps, 'table' | 'tree
   }
 }
 
-/** null reads the current revision. Answer and refusal name it. */
 export async function reading(
   { trees }: TreeDeps,
   { entry }: CallLease,
@@ -79,9 +77,9 @@ export function notKept(tree_revision: number): Failure {
 
 export interface Planned {
   changes: TreeChange[]
-  /** Content blobs that the tree does not have yet. */
+  /** Blobs that the tree does not have yet. */
   contents?: Buffer[]
-  /** A kept revision; `changes` is then empty. */
+  /** `changes` is then empty. */
   restores?: number
   status: number
   body?: object
@@ -95,7 +93,7 @@ export interface Keyed {
 const TRIES_MAX = 5
 const WRITTEN_RETRY_SECONDS = 60
 
-/** Plans again if another process was faster; this process serializes the changes of a workspace. */
+/** Plans again if another process was faster. */
 export async function changing(
   { trees, db }: TreeDeps,
   { entry: { id } }: CallLease,
@@ -151,7 +149,7 @@ function repeated(kept: { fingerprint: Buffer; revision: number; answer: object 
   return { status, ...(body === undefined ? {} : { body }), headers }
 }
 
-/** Cell, "File-first rules" 4: bare, or as an entity tag. */
+/** Cell, "File-first rules" 4. */
 function ifMatch(text: string | undefined): number | null {
   if (text === undefined) return null
   const [, bare, quoted] = /^(?:(\d{1,15})|"(\d{1,15})")$/.exec(text.trim()) ?? []

@@ -107,7 +107,6 @@ function refuseRoot(at: TreePath, path: string): void {
   if (at.length === 0) throw unresolvable(path)
 }
 
-/** @returns `names`: the resolved path */
 export function makeParents(
   missing: { path: TreePath; rest: readonly string[]; by_link: boolean },
   path: string,

@@ -60,7 +60,7 @@ async function pageOf(
 ): Promise<Changes> {
   const data: Changes['data'] = []
   for await (const difference of differences) {
-    // The difference after a full page shows that there is a next page.
+    // The next difference shows that there is a next page.
     if (data.length === limit || (data.length > 0 && performance.now() > until)) {
       return { data, next_cursor: cursorAfter(data.length), summary: null }
     }

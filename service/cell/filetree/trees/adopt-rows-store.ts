@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
 import type { Digest } from './blobs.ts'
 
-/** Unknown workspaces are missing in the map. */
 export async function readKnown(db: Db, workspace_ids: readonly string[]): Promise<Map<string, number | 'deleted'>> {
   const { rows } = await sql<{ id: string; revision: number | null }>`
     select w.id, case when w.deleted_at is null then t.revision end as revision
@@ -17,7 +16,7 @@ export interface Forward {
   entries: number
   bytes: number
   now: Date
-  /** As an earlier revision. */
+  /** The row's present revision becomes an earlier one. */
   keeps_earlier: boolean
 }
 

@@ -23,8 +23,8 @@ interface Noted {
 const ROWS_A_READ = 1000
 
 /**
- * After a database restore, each tree continues at its last acknowledged revision (decisions 70 and 297). Must finish before the rest of
- * the cell acts. A store ahead of the database is not collected during the quarantine.
+ * After a restore, each tree continues at its last acknowledged revision (decisions 70 and 297). This must finish before the rest of the
+ * cell acts.
  */
 export async function adoptStoreRevisions(context: FollowContext, signal: AbortSignal): Promise<void> {
   const noted = await readNoted(context.trees)
@@ -56,7 +56,7 @@ async function compare({ clock, trees, log }: FollowContext, { store_id, workspa
   if (row === 'deleted') return lasts.drop(workspace_id) // deleted while its store still had other trees
   const is_stranger = (await orphanForksOf(lasts)).has(workspace_id)
   if (row === undefined) {
-    // The database does not know this fork, but the store with its contents.
+    // The database knows the store with this fork's contents.
     if (is_stranger) return
     await markStoreAhead(trees.folder(store_id), clock.now())
     return markOrphanFork(lasts, workspace_id, clock.now())

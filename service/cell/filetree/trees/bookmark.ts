@@ -1,7 +1,7 @@
 import { fail } from '../../../lib/fail.ts'
 import { bytesOf } from './entries.ts'
 
-/** In byte order, directories before their contents. The cursor has the format of machine/internal/agent/bookmark. */
+/** Position of a walk in byte order, directories before their contents. The cursor has the format of machine/internal/agent/bookmark. */
 export interface Bookmark {
   path: string
   number: number
@@ -22,7 +22,7 @@ export function bookmarkOf(cursor: string | undefined): Bookmark {
 
 export const stepsOf = ({ path }: Bookmark): readonly string[] => (path === '' ? [] : path.split('/'))
 
-/** `passed`: the name precedes the position. `on`: the position is this name, or below it at `rest`. */
+/** `on`: the position is this name, or below it at `rest`. */
 export function nextOf(steps: readonly string[], name: string): { passed: boolean; on: boolean; rest: readonly string[] } {
   const [first, ...rest] = steps
   if (first === undefined) return { passed: false, on: false, rest: [] }

@@ -9,7 +9,7 @@ export interface KeptRevisions {
   count: number
 }
 
-/** Keeps every revision while `work` makes or advances a tree of the store. The collector reads the roots afterwards, and finds it. */
+/** The collector waits, then finds the tree that `work` makes or advances. */
 export async function withRevisionsLocked<T>(db: Db, store_id: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> {
   return db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock_shared(hashtextextended(${`tree store ${store_id}`}, 0))`.execute(tx)

@@ -15,10 +15,7 @@ export interface DiffCourse {
   wants(path: TreePath): 'it' | 'below' | 'both' | 'nothing'
 }
 
-/**
- * A directory precedes its contents, names in byte order. A deleted directory yields one difference. Equal pages and skipped runs are not
- * read.
- */
+/** A deleted directory yields one difference. Equal pages and skipped runs are not read. */
 export async function* diffTrees(
   reads: PageReads,
   before: DirectoryEntry,
@@ -43,7 +40,7 @@ async function* below(reads: PageReads, { before, after, path }: Pair, course: D
   const pending: (NameDifference | PageDifference)[] = []
   for await (const difference of diffPages(reads, old ?? null, young ?? null)) {
     pending.push(difference)
-    // One by one, to keep the order.
+    // Runs are expanded one by one, to keep the order.
     for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
       if ('name' in next) yield* named(reads, next, path, course)
       else if (!passedOver(course, next, path)) pending.unshift(...(await opened(reads, next)))
@@ -57,7 +54,6 @@ async function opened(reads: PageReads, run: PageDifference): Promise<(NameDiffe
   return names
 }
 
-/** Skips a run without reading it, if the reader wants everything in it. */
 function passedOver(course: DiffCourse, { page, is }: PageDifference, path: TreePath): boolean {
   const count = is === 'added' ? page.entries : page.names
   if (count > course.skip || course.wants(path) !== 'both') return false
@@ -101,7 +97,7 @@ export function noCounts(): Counts {
   return { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0 }
 }
 
-/** Reads no pages: a directory added whole counts by its page's totals. Edits below a directory that stays are counted separately. */
+/** Reads no pages: a directory added whole counts by its page's totals. */
 export function countEdit(counts: Counts, before: Entry | null, after: Entry | null, is_whole: boolean): void {
   const change = changeOf(before, after)
   if (change !== null) counts[change] += 1

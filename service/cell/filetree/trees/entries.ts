@@ -1,6 +1,5 @@
 import type { Digest } from './blobs.ts'
 
-/** The totals give a tree's size without reading it. */
 export interface PageRef {
   digest: Digest
   names: number
@@ -15,7 +14,7 @@ export interface FileEntry {
   size: number
   /** Of the content, or of the list of its chunks. */
   content: Digest
-  /** Of the whole content; null: too large for a revision. */
+  /** null: too large for a revision. */
   sha256: Digest | null
 }
 
@@ -46,7 +45,7 @@ export function weightOf(entry: Entry): { entries: number; bytes: number } {
   }
 }
 
-/** Each UTF-8 byte becomes one character: comparing strings then compares bytes, the tree's order. */
+/** One character for each UTF-8 byte: strings compare in the tree's order. */
 export function bytesOf(name: string): string {
   return Buffer.from(name, 'utf8').toString('latin1')
 }
@@ -55,5 +54,5 @@ export function nameOf(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8')
 }
 
-/** From the root down; empty: the root. */
+/** Empty: the root. */
 export type TreePath = readonly string[]

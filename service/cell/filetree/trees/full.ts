@@ -1,4 +1,3 @@
-/** Nothing was published. */
 export class TreeFull extends Error {
   readonly what: 'bytes' | 'entries' | 'written'
 

@@ -5,14 +5,14 @@ import { LIMITS } from '../../../../contract/limits.ts'
 const BRACES_MAX = 3
 
 export interface Glob {
-  /** true: matches the path from the start of the search. false: the name in any directory. */
+  /** false: it matches the name in any directory. */
   of_path: boolean
   matches(subject: string): boolean
-  /** For a glob that ends with `/**`: matches a directory all of whose contents match. */
+  /** For a glob that ends with `/**`: it matches a directory all of whose contents match. */
   whole: ((path: string) => boolean) | null
 }
 
-/** Same rules as machine/internal/agent/search. @returns null for a valid glob */
+/** As in machine/internal/agent/search. @returns null for a valid glob */
 export function globProblem(text: string): string | null {
   const bytes = Buffer.byteLength(text)
   if (bytes === 0 || bytes > LIMITS.search.glob_bytes_max) return `must have 1 to ${LIMITS.search.glob_bytes_max} bytes`
@@ -59,7 +59,6 @@ function endOfClass(text: string, from: number): number {
   return -1
 }
 
-/** `**` as a whole segment matches directories; otherwise it equals `*`. */
 function expressionOf(glob: string): string {
   let out = ''
   let is_start = true // of a segment

@@ -3,15 +3,9 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { DiskReserve } from '../../../lib/disk-reserve.ts'
 import { TreeFull } from './full.ts'
 
-/**
- * Bounds the bytes that a workspace writes per hour. The size limit covers the current revision alone, and earlier ones stay for an hour: a
- * caller that rewrites one file over and over would fill the disk.
- */
+/** Earlier revisions stay for an hour, beyond the size limit: a caller that rewrites one file over and over would fill the disk. */
 export interface Growth {
-  /**
-   * Before the bytes are stored. @throws TreeFull if the workspace has written too much within the hour; dependency_unavailable if the disk
-   * is nearly full
-   */
+  /** @throws TreeFull if too much was written within the hour; dependency_unavailable if the disk is nearly full */
   take(workspace_id: string, bytes: number, disk_bytes: number): Promise<WriteReservation>
   readonly reserve: DiskReserve
 }
@@ -27,7 +21,7 @@ const MINUTE_MS = 60_000
 const NAMES_MAX = 20_000
 const BLOCK_BYTES = 4096
 
-/** For a workspace whose disk was made smaller than its files: it can still delete files. */
+/** A workspace whose disk was made smaller than its files can still delete files. */
 const DISK_BYTES_MIN = 64 << 20
 
 type Minutes = Map<number, number>
@@ -66,11 +60,10 @@ export function sizeOnDisk(contents: readonly Buffer[]): number {
   return contents.reduce((sum, { length }) => sum + Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES, 0)
 }
 
-/** Stores in which refused changes may have left contents. */
+/** Refused changes may have left contents in these stores. */
 export interface Leftovers {
   note(store_id: string): void
   due(): string[]
-  /** Blobs unused since `before` were removed. */
   collected(store_id: string, before: Date): void
 }
 

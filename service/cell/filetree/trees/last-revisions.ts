@@ -9,15 +9,15 @@ export interface LastRevision {
 }
 
 /**
- * The last revision of every tree of a store, which a restored database does not know (decision 297): an empty file
- * `revisions/<workspace>/<revision>.<root>`. Its creation is atomic and the highest number counts, so writers need no lock.
+ * A restored database does not know the last revision of a tree (decision 297). Each is an empty file
+ * `revisions/<workspace>/<revision>.<root>`: its creation is atomic and the highest number counts, so writers need no lock.
  */
 export interface LastRevisions {
   /** Durable once resolved. Call it after the row has changed and before the caller gets its response. */
   note(workspace_id: string, last: LastRevision): Promise<void>
   newest(workspace_id: string): Promise<LastRevision | null>
   workspaces(): Promise<string[]>
-  /** For an unreadable revision: no restore adopts it again. */
+  /** No restore adopts an unreadable revision again. */
   setAside(workspace_id: string, last: LastRevision): Promise<void>
   drop(workspace_id: string): Promise<void>
   folder(workspace_id: string): string

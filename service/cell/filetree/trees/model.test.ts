@@ -8,7 +8,7 @@ import { changeOf, diffTrees, noCounts } from './diff.ts'
 import type { DirectoryEntry, Entry } from './entries.ts'
 import { editTree, emptyRoot, findEntry, listEntries, type TreeChange } from './tree.ts'
 
-/* The model maps paths to entries; a history is a list of such maps. After each step, tree and model must be equal. */
+/* After each step, the tree must equal the model: a map from paths to entries. */
 
 type Model = ReadonlyMap<string, Entry>
 type Step =
@@ -42,7 +42,6 @@ const keyOf = (path: readonly string[]) => path.join('/')
 const isDirectory = (model: Model, path: readonly string[]) => path.length === 0 || model.get(keyOf(path))?.type === 'directory'
 const below = (model: Model, path: readonly string[]) => [...model.keys()].filter((key) => key.startsWith(`${keyOf(path)}/`))
 
-/** @returns null if the step does not fit */
 function take(model: Model, each: Exclude<Step, { kind: 'restore' }>): { next: Model; changes: TreeChange[] } | null {
   const { path } = each
   const there = model.get(keyOf(path))
@@ -116,7 +115,6 @@ async function contentOf(
   return all
 }
 
-/** A deleted directory counts once, without its contents. */
 function modelDiff(before: Model, after: Model): string[] {
   const lines: string[] = []
   for (const key of new Set([...before.keys(), ...after.keys()])) {

@@ -21,9 +21,8 @@ const DAY_MS = 24 * 3600 * 1000
 const MARK = 'stranger'
 
 /**
- * Orphan trees (decision 70): of deleted workspaces at once, unknown ones after the quarantine, because a restored database does not know
- * later workspaces.
- * @returns the number of removed folders
+ * Decision 70. Unknown trees go after the quarantine: a restored database does not know later workspaces. @returns the number of removed
+ * folders
  */
 export async function removeOrphanTrees(context: OrphansContext, signal: AbortSignal): Promise<number> {
   const { db, trees, log } = context
@@ -61,7 +60,7 @@ async function isOver(context: OrphansContext, store_id: string, fate: 'kept' | 
   return false
 }
 
-/** After the quarantine. @returns false if the store still has an orphan fork */
+/** @returns false if the store still has an orphan fork */
 async function dropOrphanForks(trees: Trees, store_id: string, is_old: (since: number) => boolean): Promise<boolean> {
   const lasts = trees.lastRevisions(store_id)
   const strangers = await orphanForksOf(lasts)

@@ -21,7 +21,7 @@ interface Pending {
   by_link: boolean
 }
 
-/** @param follow a link at the end of the path; before a trailing slash it is always followed */
+/** @param follow a link at the end; before a trailing slash it is always followed */
 export async function resolvePath(
   reads: PageReads,
   root: DirectoryEntry,
@@ -73,7 +73,7 @@ export async function resolvePath(
   return { kind: 'found', path: at.slice(ROOT_NAMES.length), entry }
 }
 
-/** By the text. A link in the tree may lead out as well. */
+/** A link in the tree may lead out as well. */
 export function leavesTree(path: string): boolean {
   const at: string[] = []
   for (const { name } of namesOf(path, false)) {

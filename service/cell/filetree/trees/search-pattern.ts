@@ -1,14 +1,13 @@
 import { RE2JS } from 're2js'
 import type { FileSearch } from '../../../../contract/schemas/cell/search.ts'
 
-/** In bytes of a line. */
 export interface Hit {
   at: number
   length: number
 }
 
 export interface SearchPattern {
-  /** Quick: false if no line of the file can match. */
+  /** false: no line of the file can match. */
   possible(content: Buffer): boolean
   find(line: Buffer): Hit | null
 }

@@ -20,11 +20,10 @@ export interface Searcher {
 }
 
 export interface Searches {
-  /** In a separate thread. The time limit counts from the call. */
   search(who: Searcher, order: Omit<SearchOrder, 'within_ms'>, signal: AbortSignal): Promise<SearchResult>
 }
 
-/** A busy thread may be stuck in one line: after this grace it is terminated, and its matches are lost. */
+/** A thread may be stuck in one line: it is then terminated, and its matches are lost. */
 const LATE_MS = 2000
 const HEAP_MIB_MAX = 512
 const { at_once_max, at_once_per_organization_max, waiting_max, waiting_per_organization_max, per_workspace_max } = LIMITS.tree_search
@@ -85,7 +84,7 @@ function crowded() {
   return fail('service_unavailable', null, 'Too many searches are waiting', { retry_after_seconds })
 }
 
-/** Starting a thread takes longer than most searches. There are as many as concurrent searches. */
+/** Starting a thread takes longer than most searches. */
 function createThreads() {
   const idle: Worker[] = []
   const begin = (): Worker => {

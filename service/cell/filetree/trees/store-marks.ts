@@ -7,12 +7,12 @@ const DAY_MS = 24 * 3600 * 1000
 const BEHIND = 'behind'
 const STRANGER = 'stranger'
 
-/** Keeps contents that another restore may know. */
+/** Another restore may know the contents. */
 export async function markStoreAhead(store: string, now: Date): Promise<void> {
   await writeMark(path.join(store, BEHIND), now)
 }
 
-/** Removes an expired mark. @returns milliseconds: blobs last used until then are kept; null: no mark */
+/** @returns milliseconds: blobs last used until then are kept; null: no mark */
 export async function storeAheadSince(store: string, now: Date, quarantine_days: number): Promise<number | null> {
   const mark = path.join(store, BEHIND)
   const since = await timeOf(mark)
@@ -21,7 +21,7 @@ export async function storeAheadSince(store: string, now: Date, quarantine_days:
   return null
 }
 
-/** Workspaces without a row, since when (milliseconds). */
+/** Workspaces without a row, with the time since when (milliseconds). */
 export async function orphanForksOf(lasts: LastRevisions): Promise<Map<string, number>> {
   const strangers = new Map<string, number>()
   for (const workspace_id of await lasts.workspaces()) {

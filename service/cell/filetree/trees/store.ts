@@ -8,7 +8,7 @@ export interface TreeRow {
   /** null: never written. */
   root: Digest | null
   created_at: Date
-  /** Its own, or that of the workspace it was forked from. */
+  /** A fork has the store of its source. */
   store_id: string
   execution_id: string | null
   bytes_max: number
@@ -29,7 +29,6 @@ export async function readTree(db: Db, workspace_id: string): Promise<TreeRow | 
   return { revision, root, created_at, execution_id, store_id: row.store_id ?? row.workspace_id, bytes_max }
 }
 
-/** Works also for a workspace that is being deleted. */
 export async function readStore(db: Db, workspace_id: string): Promise<string> {
   const row = await db.selectFrom('trees').select('store_id').where('workspace_id', '=', workspace_id).executeTakeFirst()
   return row?.store_id ?? workspace_id
@@ -46,7 +45,6 @@ export async function readEarlierRoot(db: Db, workspace_id: string, revision: nu
   return row?.root
 }
 
-/** Of a change with an Idempotency-Key. */
 export interface KeptAnswer {
   key: string
   fingerprint: Buffer
@@ -59,7 +57,7 @@ export interface TreeMove {
   root: Digest
   entries: number
   bytes: number
-  /** Since the revision before; null: too many to count. */
+  /** null: too many to count. */
   changes: TreeCounts | null
   made_by: MadeBy | null
   now: Date

@@ -2,7 +2,7 @@ import { BLOCK } from '../../../lib/tar-write.ts'
 import { checkSum, decimal, notATar, numberAt, plainName, recordsOf, textAt, textOf } from './tar-fields.ts'
 import { type Holes, holesOfHead, piecesOfExtension, piecesOfMap, withHoles } from './tar-sparse.ts'
 
-/** Not validated. */
+/** The values are not validated. */
 export interface TarItem {
   name: string
   type: 'file' | 'directory' | 'symlink' | 'hard_link' | 'other'
@@ -20,17 +20,15 @@ const TYPES: Readonly<Record<string, TarItem['type']>> = {
   '2': 'symlink',
   '5': 'directory',
 }
-/** Enough for a name, a target and a few more records. */
 const EXTENDED_BYTES_MAX = 64 << 10
 
 /** The caller must read a file's content before the next entry. */
 export class TarReader {
   readonly #source: AsyncIterator<Buffer>
   #pending: Buffer = Buffer.alloc(0)
-  /** Of the current entry. */
   #content_left = 0
   #padding_left = 0
-  /** Of the current entry; null: it is not sparse. */
+  /** null: not sparse. */
   #holes: Holes | null = null
   #bytes_left: number
   readonly #too_large: () => Error
@@ -99,7 +97,6 @@ export class TarReader {
     }
   }
 
-  /** The content left is data. */
   async #mapped(holes: Holes): Promise<Holes> {
     if (holes.map === 'in_content') holes.pieces = await piecesOfMap(() => this.#mapBlock())
     while (holes.map === 'goes_on') piecesOfExtension(holes, await this.#block())
@@ -123,7 +120,6 @@ export class TarReader {
     return block
   }
 
-  /** Tar programs write padding after the end. */
   async #end(): Promise<null> {
     for (;;) if ((await this.#take(BLOCK, true, true)) === null) return null
   }

@@ -12,7 +12,6 @@ export type TreeChange =
   | { kind: 'remove'; path: TreePath }
   | { kind: 'set'; path: TreePath; mode?: number; modified_ms?: number }
 
-/** Its path has no entry, or a parent is no directory. */
 export class TreeMismatch extends Error {
   readonly path: TreePath
 
@@ -28,7 +27,7 @@ export function emptyRoot(created_at: Date): DirectoryEntry {
 
 export interface EditedTree {
   root: DirectoryEntry
-  /** Of the blob of the root: equal trees have equal digests. */
+  /** Equal trees have equal digests. */
   digest: Digest
   /** The earlier tree may lack them. */
   blobs: Buffer[]
@@ -62,7 +61,7 @@ export async function readRoot({ blobs }: PageReads, digest: Digest): Promise<Di
   return entry
 }
 
-/** Follows no links. */
+/** Does not follow links. */
 export async function findEntry(reads: PageReads, root: DirectoryEntry, path: TreePath): Promise<Entry | null> {
   let at: Entry = root
   for (const name of path) {
@@ -80,7 +79,7 @@ export async function* listEntries(reads: PageReads, directory: DirectoryEntry):
 
 export interface Marks {
   has(digest: Digest): boolean
-  /** By full digest: markTree skips everything below a marked page, so it must not confuse two. */
+  /** By full digest: markTree skips all below a marked page, so it must not confuse two. */
   readonly pages: Set<Digest>
   /** By a part of the digest, because they are many. A collision only keeps a blob longer. */
   readonly contents: Set<number>
@@ -114,7 +113,6 @@ function partOf(digest: Digest): number {
   return Number.parseInt(digest.slice(0, 13), 16)
 }
 
-/** A larger file is a list of chunks. */
 export const CHUNK_BYTES = 4 << 20
 
 export function isChunked({ size }: { size: number }): boolean {
@@ -187,7 +185,7 @@ async function editDirectory(editing: Editing, directory: DirectoryEntry, gather
   return { type: 'directory', mode, modified_ms, page }
 }
 
-/** Edits inside contents that the change brings along are not counted again. */
+/** Contents that the change brings along are counted as a whole. */
 async function editEntry(editing: Editing, before: Entry | null, gathered: Gathered, path: TreePath): Promise<Entry | null> {
   const is_whole = bringsContents(before, gathered.change)
   const after = await editedEntry(is_whole ? { ...editing, counts: null } : editing, before, gathered, path)

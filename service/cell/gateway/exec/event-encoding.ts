@@ -24,7 +24,7 @@ function encoding(content_type: string, before: string, after: string): EventEnc
   const heartbeat = event({ type: 'heartbeat' })
   return {
     content_type,
-    // Hand-built JSON: base64 needs no escaping, and this line dominates the cost of a stream.
+    // Base64 needs no escaping, and this line dominates the cost of a stream.
     output: (stream, offset, data) =>
       `${before}{"type":"output","stream":"${stream}","offset":${offset},"data":"${data.toString('base64')}"}${after}`,
     event: (value) => event(value).replaceAll(/[\u0080-\uffff]/g, escaped),

@@ -20,7 +20,7 @@ export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps,
   }
 }
 
-/** As an event: followers handle it like any other. */
+/** Followers handle an event like any other. */
 async function answerExpired(response: ServerResponse, encoding: EventEncoding, expired: Failure, request_id: string): Promise<void> {
   startStream(response, encoding)
   response.end(encoding.error(expired, request_id))

@@ -29,7 +29,7 @@ export function plainCommandOf(asked: ExecStart, session_id: string): AskedComma
   }
   return {
     session_id,
-    // The names of secrets, not their values: a rotation keeps the fingerprint, and it reveals no value.
+    // Without the values of secrets: a rotation keeps the fingerprint, and it reveals no value.
     fingerprint: fingerprintOf({ ...command, ...open, ...(secret_refs.length === 0 ? {} : { secret_refs }) }, asked.env ?? {}, stdin),
     ...command,
     ...open,
@@ -105,7 +105,7 @@ function stdinOf({ stdin = '', stdin_encoding }: ExecStart): Buffer {
   return bytes
 }
 
-/** With defaults. The order of the environment does not matter. */
+/** The order of the environment does not matter. */
 function fingerprintOf(command: object, env: Record<string, string>, stdin: Buffer): string {
   const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))
   return createHash('sha256')

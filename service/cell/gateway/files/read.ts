@@ -26,7 +26,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_i
     async stream(response) {
       response.writeHead(part.kind === 'range' ? 206 : 200, { ...described.headers, ...ticket.read_headers })
       endWhenIdle(file, response, ticket, agent_idle_ms)
-      // If either side breaks off, the rest is destroyed: the reader must not mistake a part for the whole.
+      // The reader must not mistake a part for the whole.
       const { bytes } = described
       const carried = bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pipeFile(file, bytes, response)
       await carried.catch(() => undefined)

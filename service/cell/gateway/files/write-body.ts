@@ -31,7 +31,6 @@ export class WriteBody extends Transform {
     return this.#sha256
   }
 
-  /** The acknowledgement matches the whole body. */
   saw({ bytes_written, sha256 }: { bytes_written: number; sha256: string }): boolean {
     return this.#ended && bytes_written === this.#bytes && (this.#hash === null || sha256 === this.sha256())
   }

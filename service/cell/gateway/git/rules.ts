@@ -6,7 +6,6 @@ import type { ResolvedSecret } from '../../policies/secrets/resolve.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 
-/** `authorization` is the header X-Git-Authorization. */
 export function cloneOf(asked: GitClone, authorization: string | undefined, environment: WorkspaceEnvironment): AgentClone {
   if (asked.authorization_secret !== undefined && authorization !== undefined)
     throw invalid('authorization_secret', 'must not be given together with the header X-Git-Authorization')
@@ -21,13 +20,13 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
   }
 }
 
-/** A refusal does not reveal the value. */
+/** A refusal must not reveal the value. */
 export function withSecret(clone: AgentClone, { value, authority }: ResolvedSecret): AgentClone {
   // A placeholder's form cannot be checked: the proxy injects the real value.
   return { ...clone, authorization: authority === null ? checkAuthorization('authorization_secret', value) : value }
 }
 
-/** One spelling of https: every parser reads the same host. */
+/** Every parser reads the same host in this spelling. */
 function checkUrl(url: string): string {
   if (!/^https:\/\/[A-Za-z0-9[]/.test(url)) throw invalid('url', 'must start with https:// and a host')
 

@@ -10,7 +10,6 @@ import { readIdleEvidence, type IdleEvidence } from './store.ts'
 
 type Kept = Omit<Static<typeof Awake>, 'since' | 'until'> & { since: Date | null; until: Date | null }
 
-/** The row may be older than this process's activity and the guest's commands. */
 export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table, showResidency, ask_activity }, ticket) => {
   const { id, machine } = ticket.entry
   const found = await readIdleEvidence(db, id)

@@ -5,7 +5,7 @@ import { fail } from '../../../lib/fail.ts'
 import type { AgentTerminal } from '../../host/agent-asked.ts'
 import { commandOf, type AskedCommand } from '../exec/rules.ts'
 
-/** A placeholder: a command needs a program, and only the guest knows the user's login shell. */
+/** A command needs a program, and only the guest knows the user's login shell. */
 const LOGIN_SHELL = ['login shell']
 
 type AskedTerminal = Omit<AgentTerminal, 'env'> & Pick<AskedCommand, 'asked_env' | 'secret_refs'>

@@ -20,7 +20,6 @@ export interface BuildWork {
 /** `findings` has only unacknowledged findings. */
 export type Made = Omit<MadeVersion, 'id' | 'template_id' | 'published' | 'now'> & { auto_publish: boolean }
 
-/** Repeats the step while there is no answer. */
 export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: CommandHeader) => Promise<T>): Promise<T> {
   const { operation, build, signal } = work
   const fence = { subject: buildSubject(build.id), operation_id: operation.id, step, epoch: 0, fence: operation.fence }

@@ -16,7 +16,6 @@ const PLACE = '/tmp/.berth-build'
 export const UPLOAD_TAR = `${PLACE}/upload.tar`
 export const UPLOAD_FILES = `${PLACE}/files`
 
-/** Piece by piece, as one file. */
 export async function bringUpload(
   link: AgentLink,
   uploads_dir: string,
@@ -37,7 +36,7 @@ const UPLOAD = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const PART = /^[0-9a-f]{24}$/
 
 /**
- * The api writes both names and the folder. A compromised api must not make the cell read its own files, which hold the keys of secrets: no
+ * A compromised api, which writes both names and the folder, must not make the cell read its own files, which hold the keys of secrets: no
  * name leaves the folder, and no link is followed.
  */
 async function* pieces(uploads_dir: string, upload_id: string, name: string): AsyncGenerator<Buffer> {
@@ -60,7 +59,7 @@ async function write(link: AgentLink, path: string, content: Buffer, options: Op
   await link.writeFile(path, options, Readable.from([content]), { content_length: content.length, key: null }, bounds)
 }
 
-/** As COPY of a Dockerfile does. /bin/sh runs it as root: `$@` is target, user, mode, sources. */
+/** As COPY of a Dockerfile. `$@` is target, user, mode, sources. */
 export const COPY_SCRIPT = `set -eu
 IFS=
 to=$1 user=$2 mode=$3; shift 3

@@ -26,7 +26,7 @@ export interface LayerDeps {
   cache: StepCache
   /** null: no uploads are kept. */
   uploads_dir: string | null
-  /** The link ends with the machine. Absent in tests. */
+  /** Absent in tests. */
   openLink?: (machine: Machine) => OpenLink
 }
 
@@ -54,11 +54,7 @@ const DROPPED = [
 const LAYER_ENTRIES_MAX = 1_000_000
 const GIB = 2 ** 30
 
-/**
- * Each stage runs in a machine of its own on the layers below it. If the host has lost a layer, all steps run once more.
- * @returns the lowest layer first
- * @throws BuildFailed
- */
+/** If the host has lost a layer, all steps run once more. @returns the lowest first @throws BuildFailed */
 export async function buildLayers(given: LayerDeps, run: BuildRun): Promise<string[]> {
   const deps = { ...given, host: patient(given.host, run.signal) }
   const stages = stagesOf(run.plan)
@@ -101,7 +97,7 @@ async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: 
     if (known === undefined) await keep(deps, stage.key, layer)
     layers.push(layer)
   }
-  // Even if all steps were cached: their layers may have been removed since.
+  // Cached layers may have been removed since.
   await deps.host.keepLayers(layers)
   return layers
 }
@@ -135,7 +131,6 @@ function makeStage(deps: LayerDeps, run: BuildRun, { steps, first }: Stage, laye
 }
 
 interface Making {
-  /** Suffix for the steps of this attempt's commands. */
   name: string
   layers: string[]
   egress: EgressPolicy
@@ -203,7 +198,7 @@ function tell({ say }: BuildRun, line: string): void {
   say(Buffer.from(`==> ${line}\n`))
 }
 
-/** Errors that the owner of a build can fix; others stay as they are. */
+/** The owner of a build can fix these errors. */
 function explained(error: unknown): unknown {
   const options = { cause: error }
   if (error instanceof AgentFailure)

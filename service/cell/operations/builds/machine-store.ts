@@ -35,14 +35,13 @@ export async function listEndedMachines(db: Db, cell_id: string): Promise<string
   return rows.map(({ id }) => id)
 }
 
-/** @param fence of the sweep: an attempt that begins later has a higher one, and keeps its machine */
+/** @param fence of the sweep: a later attempt has a higher one, and keeps its machine */
 export async function dropEndedMachine(db: Db, id: string, fence: number): Promise<boolean> {
   const { rows } = await sql`
     delete from machines where kind = 'build' and id = ${id} and fence < ${fence} and ${NOTHING_WORKS} returning id`.execute(db)
   return rows.length > 0
 }
 
-/** Marks the layer as used. */
 export async function findStep(
   db: Db,
   of: { organization_id: string; cell_id: string; key: string },

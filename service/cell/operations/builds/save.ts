@@ -6,12 +6,12 @@ import { operationError, Refused } from '../errors.ts'
 import { askForBuild, type BuildWork, type Made } from './ask.ts'
 import { readCapture } from './store.ts'
 
-/** `template_builds.spec` of a save_as_template and of a draft. */
+/** The content of `template_builds.spec`. */
 export interface SaveSpec {
   workspace_id: string
   /** null: the checkpoint of the capture. */
   checkpoint_id: string | null
-  /** Of the version that the workspace was made from. */
+  /** Of the workspace's template version. */
   layers: string[]
   settings: TemplateSettings
   egress: EgressPolicy | null

@@ -4,7 +4,6 @@ import type { PlanStep } from '../../../core/templates/recipes/plan.ts'
 import type { BuildPlan } from '../../../core/templates/build-plan.ts'
 
 export interface Stage {
-  /** In the plan. */
   first: number
   steps: PlanStep[]
   /** Covers the layers below and the steps before. */
@@ -15,10 +14,7 @@ export interface Stage {
 const CACHE_VERSION = 1
 const UNPACK_VERSION = 1
 
-/**
- * A layer for each step, while the version may have more; the last steps make one together. A changed or added step keeps the layers before
- * it.
- */
+/** The last steps share a layer at the maximum. A changed or added step keeps the layers before it. */
 export function stagesOf({ steps, layers, base_upload, upload, egress, resources }: BuildPlan): Stage[] {
   const most = Math.max(1, LIMITS.build.layers_max - (base_upload === undefined ? layers.length : 1))
   const parts =

@@ -26,7 +26,7 @@ interface Command {
   timeout_seconds: number
 }
 
-/** @param number in the plan, from 1. @throws BuildFailed */
+/** @param number from 1. @throws BuildFailed */
 export async function runStep(guest: Guest, step: PlanStep, number: number): Promise<void> {
   switch (step.kind) {
     case 'run':

@@ -12,7 +12,7 @@ import { buildFromRecipe } from './recipe.ts'
 import { saveAsTemplate } from './save.ts'
 import { appendLog, endBuild, insertVersion, isArchived, expireCapture, readBuild } from './store.ts'
 
-/** Each may run again from any point, and throws Refused if it cannot succeed. `hostError` translates refusals of the host. */
+/** Each may run again from any point, and throws Refused if it cannot succeed. */
 const MAKERS: Partial<Record<BuildKind, (work: BuildWork) => Promise<Made>>> = {
   save_as_template: saveAsTemplate,
   draft: saveAsTemplate,
@@ -49,7 +49,7 @@ export async function workOnBuild(cell: CellContext, other: OtherOperation, sign
   }
 }
 
-/** Version and success at once: a build that was killed before has made none. */
+/** At once: a build that was killed before has made no version. */
 async function commit({ cell, operation, build, log }: BuildWork, made: Made): Promise<void> {
   const now = cell.clock.now()
   const { auto_publish, findings, ...version } = made

@@ -12,7 +12,7 @@ interface ListingContext {
   clock: Clock
   log: Logger
   host: Pick<MachineHost, 'listLayer'>
-  /** Absent: lists are made even if the database's disk is full. */
+  /** Absent: lists are made even on a full disk. */
   trees?: { readonly reserve: DiskReserve }
 }
 
@@ -26,7 +26,7 @@ const PIECE_BYTES = 1 << 20
 /** Removals have no hurry. */
 const STRANGE_LOOKS = 60
 
-/** One at a time: each reads its files whole, and no machine should wait for that. */
+/** Each reads its files whole, and no machine should wait for that. */
 export function startListing(context: ListingContext, listener: Listener, signal: AbortSignal): void {
   let heard = 0
   const look = oneAtATime(async () => {
@@ -55,7 +55,7 @@ export function startListing(context: ListingContext, listener: Listener, signal
   begin()
 }
 
-/** Rejects if the host does not answer: the next pass goes on from there. */
+/** Rejects if the host does not answer: the next pass continues. */
 export async function listWanted(context: ListingContext, signal: AbortSignal): Promise<void> {
   for (;;) {
     const wanted = await wantedLists(context.db, LISTS_AT_A_TIME)

@@ -14,7 +14,7 @@ const RETRY_MS_MAX = 1000
 /** A failed volume can be deleted. */
 const ATTEMPTS_MAX = 6
 
-/** undefined: this cell does not know the operation. */
+/** undefined: unknown to this cell. */
 export function volumeWork({ subject_kind, kind }: OtherOperation): ((work: VolumeWork) => Promise<void>) | undefined {
   if (subject_kind !== 'volume') return undefined
   return kind === 'volume_create' ? create : kind === 'volume_delete' ? remove : undefined
@@ -38,7 +38,7 @@ export async function workOnVolume(cell: CellContext, other: OtherOperation, sig
   await work({ cell, operation, volume_id: other.subject_id, signal })
 }
 
-/** Replaces or uses data of an earlier attempt. A half-made volume is never attachable. */
+/** Uses or replaces data of an earlier attempt. A half-made volume is never attachable. */
 async function create(work: VolumeWork): Promise<void> {
   const { cell, operation, volume_id } = work
   const volume = await readOwnVolume(cell.db, volume_id)
@@ -67,7 +67,6 @@ async function remove(work: VolumeWork): Promise<void> {
   })
 }
 
-/** Repeats the step while there is no answer. */
 async function ask(work: VolumeWork, step: string, verb: (fence: VolumeFence) => Promise<void>): Promise<void> {
   const { operation, volume_id, signal } = work
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
@@ -81,7 +80,6 @@ async function ask(work: VolumeWork, step: string, verb: (fence: VolumeFence) =>
   }
 }
 
-/** null: the host did not refuse. */
 async function refusalOf(step: () => Promise<void>): Promise<OperationError | null> {
   try {
     await step()

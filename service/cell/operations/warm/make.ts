@@ -25,7 +25,7 @@ export type WarmContext = Pick<CellContext, 'cell_id' | 'db' | 'clock' | 'ids' |
 
 type WarmError = NonNullable<WarmVersion['error']>
 
-/** Of the version itself, or lasting: opens start cold, and the version shows the error. */
+/** Lasting: opens start cold, and the version shows the error. */
 class CannotWarm extends Error {
   readonly error: WarmError
   constructor(error: WarmError) {
@@ -35,8 +35,8 @@ class CannotWarm extends Error {
 }
 
 /**
- * Without network, inputs and secrets. Removes first what an earlier attempt has left: it may run again from any point.
- * @returns false: there is no capacity for it yet
+ * Without inputs and secrets. Removes first what an earlier attempt has left: it may run again from any point.
+ * @returns false: no capacity yet
  * @throws errors that do not concern the version: the caller tries again
  */
 export async function makeCapture(context: WarmContext, wanted: RequestedCapture, ends: AbortSignal): Promise<boolean> {
@@ -167,7 +167,7 @@ function speaking({ ids }: WarmContext, { id }: RequestedCapture, fence: number)
 function whyNot(error: unknown): WarmError | undefined {
   if (error instanceof CannotWarm) return error.error
   if (error instanceof AgentFailure) return said(null, 'no_answer', 'The machine does not answer any more: its memory may not suffice')
-  // A full pool stays full for longer than the minute until the next pass, which would start the machine in vain.
+  // A full pool outlasts the minute until the next pass, which would start the machine in vain.
   const may_pass = ['unreachable', 'no_capacity', 'fenced']
   if (!(error instanceof HostFailure) || may_pass.includes(error.code)) return undefined
   return said(null, 'machine_failed', error.message)

@@ -8,7 +8,6 @@ export interface WarmCandidate {
   disk_layout: 'legacy' | 'layered'
   ceilings: Resources
   volumes: readonly object[]
-  /** Given values, or the defaults. */
   inputs: Readonly<Record<string, string>>
   secrets: readonly string[]
   settings: Pick<TemplateSettings, 'inputs'>
@@ -41,7 +40,7 @@ export function whyCold(one: WarmCandidate): Cold | null {
 
 export type Fit = 'fits' | 'smaller' | 'stale' | 'missing'
 
-/** `stale`: of another engine or agent; it is made again. @param engine of this computer */
+/** `stale`: of another engine or agent; it is made again. */
 export function fitOf(capture: Capture | null, { ceilings }: Pick<WarmCandidate, 'ceilings'>, engine: string | null): Fit {
   if (capture?.state !== 'ready' || capture.checkpoint_id === null || capture.resources === null) return 'missing'
   if (capture.engine !== engine || capture.agent_protocol !== AGENT_PROTOCOLS.current) return 'stale'

@@ -48,7 +48,7 @@ export async function requestCapture(db: Db, one: NewCapture, now: Date): Promis
       where template_captures.state = 'failed' and template_captures.updated_at < ${before}`.execute(db)
 }
 
-/** This one cannot be restored, or is of another engine. Changes nothing if a new one has begun. */
+/** Changes nothing if a new one has begun. */
 export async function discardCapture(db: Db, { id, checkpoint_id }: Pick<Capture, 'id' | 'checkpoint_id'>, now: Date): Promise<void> {
   await sql`
     update template_captures set state = 'wanted', checkpoint_id = null, size_bytes = null, updated_at = ${now}
@@ -65,7 +65,7 @@ export interface RequestedCapture extends NewCapture {
   created_at: Date
 }
 
-/** The one requested last, also if a dead process has begun it. */
+/** Also one that a dead process has begun. */
 export async function nextWanted(db: Db, cell_id: string, passed_over: readonly string[]): Promise<RequestedCapture | undefined> {
   const { rows } = await sql<RequestedCapture>`
     select c.id, c.version_id, c.cell_id, c.organization_id, c.project_id, c.created_at, v.layers, v.settings
@@ -75,7 +75,7 @@ export async function nextWanted(db: Db, cell_id: string, passed_over: readonly 
   return rows[0]
 }
 
-/** @returns the fence of this attempt; undefined: the capture is not wanted any more */
+/** @returns the fence of this attempt; undefined: no longer wanted */
 export async function beginCapture(db: Db, id: string, now: Date): Promise<number | undefined> {
   const { rows } = await sql<{ fence: number }>`
     update template_captures set state = 'making', updated_at = ${now} where id = ${id} and state in ('wanted', 'making')
@@ -91,7 +91,7 @@ export interface Captured {
   size_bytes: number
 }
 
-/** From here on opens restore the capture, and its machine has ended. @returns false: another attempt is under way, or it is not wanted */
+/** @returns false: another attempt is under way, or it is not wanted */
 export async function commitCapture(db: Db, id: string, fence: number, made: Captured, now: Date): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql`
@@ -113,10 +113,7 @@ export async function failCapture(db: Db, id: string, error: NonNullable<WarmVer
     where id = ${id} and state = 'making'`.execute(db)
 }
 
-/**
- * No open can use them: of another engine, or of an unpublished or archived version. Also the least recently used beyond `kept_max`.
- * @returns their ids: their data on the host must be deleted
- */
+/** @returns captures whose data on the host must be deleted */
 export async function forgetCaptures(db: Db, cell_id: string, kept_max: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     delete from template_captures c using template_versions v, templates t, cells n
@@ -127,7 +124,7 @@ export async function forgetCaptures(db: Db, cell_id: string, kept_max: number):
   return rows.map(({ id }) => id)
 }
 
-/** The newest version of each template, if it has a build. Without one there is no project for a capture: the first open requests it. */
+/** Without a build there is no project for a capture: the first open requests it. */
 export async function listUnmade(db: Db, cell_id: string, limit: number): Promise<Omit<NewCapture, 'id' | 'cell_id'>[]> {
   const { rows } = await sql<Omit<NewCapture, 'id' | 'cell_id'>>`
     select v.id as version_id, b.organization_id, b.project_id

@@ -19,7 +19,7 @@ const SETTINGS = {
   warm: true,
 }
 
-/** The version's service leaves a mark in the memory of its machine. */
+/** The service leaves a mark in the memory of its machine. */
 async function warmWorld(): Promise<World> {
   const world = await createWorld()
   await world.db
@@ -62,7 +62,6 @@ function silence({ guests }: World, operation_id: string): void {
   }
 }
 
-/** Opens once to have a capture made. */
 async function warmed(world: World) {
   const process = await world.startProcess()
   assert.deepEqual(await opened(world, await open(world)), COLD)

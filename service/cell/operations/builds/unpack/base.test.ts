@@ -22,7 +22,7 @@ interface Unpacked extends Disposable {
   at(path: string): string
 }
 
-/** As in a machine of a build. Checks that nothing outside its folder has changed. */
+/** Checks that nothing outside its folder has changed. */
 function unpack(upload: Buffer, { bytes_max = 2 ** 24, entries_max = 1000 } = {}): Unpacked {
   const folder = mkdtempSync(join(tmpdir(), 'berth-unpack-'))
   writeFileSync(join(folder, 'upload'), upload)
