@@ -16,7 +16,7 @@ import { checkSettings } from './template-settings.ts'
 
 const DATABASE_WAIT_MS = 60_000
 
-/** Before any process serves. The first run also makes an organization, a project and a key. Safe to run again after any interruption. */
+/** Safe to run again after any interruption. */
 export async function bootstrap(config: SetupConfig): Promise<void> {
   await databaseAnswers(config)
   if (config.embedded) await createLogins(config.database_url)
@@ -58,7 +58,7 @@ async function createDatabase(client: pg.Client, url: string): Promise<void> {
   if (rowCount === 0) await client.query(`create database ${pg.escapeIdentifier(name)}`)
 }
 
-/** On the embedded server. With an external server, one login takes both roles. */
+/** With an external server, one login takes both roles. */
 async function createLogins(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -72,7 +72,6 @@ async function createLogins(url: string): Promise<void> {
   }
 }
 
-/** Only if the image or the settings differ from the newest version. */
 async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: Clock; ids: Ids }): Promise<void> {
   const settings = checkSettings(template.settings, `Template ${template.name}`)
   const latest = await latestVersion(db, null, template.name)
@@ -91,7 +90,7 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   process.stdout.write(`template ${template.name} version ${version} is published\n`)
 }
 
-/** The start script shows the announcement when everything is ready, then removes it. */
+/** The start script removes the file after it has shown it. */
 async function announce(config: SetupConfig, api_key: string | null): Promise<void> {
   // A leftover announcement was never shown, because that start failed.
   const unseen = existsSync(config.announcement_file) ? await readKey(config.first_key_file).catch(() => null) : null

@@ -19,12 +19,9 @@ export interface Context {
   output: Output
   clock: Clock
   ids: Ids
-  /** For links. */
   base_url?: string
-  /** Of this cell's private keys. */
   secret_keys_dir?: string
   secret_keys_command?: string
-  /** Of the layer images that this host mounts. */
   layers_dir?: string
   /** Work and audit record are one transaction. The command has only one connection. */
   change<Result>(
@@ -46,7 +43,7 @@ export function subjectOf(
 
 export interface Command {
   synopsis: string
-  /** May remove a right: the command waits until every process has applied that. */
+  /** The command may remove a right: it waits until every process has applied that. */
   revokes?: true
   run(argv: string[], context: Context): Promise<void>
 }
@@ -64,7 +61,6 @@ export function required(value: string | undefined, name: string): string {
   return value
 }
 
-/** Rejects missing or extra words. */
 export function words<const N extends string>(positionals: string[], ...names: N[]): Record<N, string> {
   if (positionals.length > names.length) throw new UsageError(`${String(positionals[names.length])} is one word too many`)
   return Object.fromEntries(names.map((name, at) => [name, required(positionals[at], name.toUpperCase())])) as Record<N, string>

@@ -7,13 +7,12 @@ import { openDatabase } from '../db/database.ts'
 import type { HostCounters } from './doctor-usage.ts'
 import { readStored, type StoredFacts } from './doctor-store.ts'
 
-/** From tools/admin.mjs. */
 export interface DoctorPaths {
   database_url: string
   embedded: boolean
   instance: string
   data_dir: string
-  /** Stay free on that file system; absent: none. */
+  /** Bytes that stay free; absent: none. */
   data_reserve_bytes?: number
   run_dir: string
   hostd_socket: string
@@ -37,19 +36,16 @@ interface Subject {
   id: string
 }
 
-/** Of workspaces only. */
 export interface HostFacts extends HostAnswer {
   machines: (HostAnswer['machines'][number] & { workspace_id: string })[]
   workspaces: (HostAnswer['files'][number] & { workspace_id: string })[]
 }
 
-/** For every kind of owner. */
 interface HostAnswer {
-  /** Owns the pool; '': no owner yet. */
+  /** '': no owner yet. */
   installation: string
   engine: string
   engines: string[]
-  /** No machine starts under `engine` any more. */
   engine_refused?: boolean
   machines: { subject: Subject; epoch: number; state: string; slot: string; engine_refused?: boolean }[]
   files: {
@@ -65,7 +61,6 @@ interface HostAnswer {
   resolver: { serving: boolean; starts: number }
 }
 
-/** A firewall that can drop packets of machines, and the manual commands that let them pass. */
 export interface FirewallFact {
   name: string
   state: 'open' | 'closed' | 'manual'
@@ -78,7 +73,6 @@ export interface Facts {
   kernel: { release: string; cgroup: 'v1' | 'v2'; filesystems: string[]; seccomp: boolean; loop: boolean; user_is_root: boolean }
   data_free_bytes: number
   data_bytes: number
-  /** By name, the supervisor included. */
   processes: Record<string, boolean>
   api_ready: boolean
   cell_ready: boolean
@@ -88,9 +82,8 @@ export interface Facts {
   layers: { size_bytes: number }[] | null
   stored: StoredFacts | null
   clock_at: Date
-  /** Read after the database. null: hostd does not answer. */
+  /** Read after the database. */
   counters: HostCounters[] | null
-  /** Of the keys by which this computer's cell opens secrets. */
   sealing_key_files: string[]
 }
 
@@ -118,7 +111,6 @@ export async function gather(places: DoctorPaths): Promise<Facts> {
   }
 }
 
-/** null: hostd does not answer. */
 export async function firewallsOf({ hostd_socket }: DoctorPaths): Promise<FirewallFact[] | null> {
   const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as { found: FirewallFact[] } | null
   return answer === null ? null : answer.found
@@ -183,7 +175,7 @@ function ask(options: http.RequestOptions): Promise<unknown> {
   })
 }
 
-/** null: no JSON. A throw in the listener would end the doctor. */
+/** A throw in the listener would end the doctor. */
 function answerIn(text: string): unknown {
   try {
     return withLists(JSON.parse(text))

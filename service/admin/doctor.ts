@@ -6,10 +6,7 @@ import { gather, type DoctorPaths } from './doctor-facts.ts'
 
 const MARKS: Record<Finding['level'], string> = { ok: 'ok    ', notice: 'notice', wrong: 'WRONG ' }
 
-/**
- * Changes nothing.
- * @returns the exit code: 1 if something is wrong.
- */
+/** @returns the exit code. */
 export async function doctor(argv: string[], places: DoctorPaths, output: Output): Promise<number> {
   const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean', default: false } } })
   const findings = existsSync(places.data_dir) ? judge(places, await gather(places)) : [missing(places)]
@@ -19,7 +16,6 @@ export async function doctor(argv: string[], places: DoctorPaths, output: Output
   return healthy ? 0 : 1
 }
 
-/** Every other finding would only repeat that nothing is installed. */
 function missing({ data_dir }: DoctorPaths): Finding {
   return {
     check: 'data_dir',

@@ -10,7 +10,6 @@ export const FEEDBACK_COMMANDS: Record<string, Command> = {
   'feedback list': { synopsis: '[--days N]', run: showFeedback },
 }
 
-/** One JSON object a line, newest first. */
 async function showFeedback(argv: string[], { db, output, clock }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { days: { type: 'string' } } })
   const days = values.days === undefined ? DAYS_DEFAULT : wholeNumber(values.days, '--days', 1)

@@ -1,7 +1,6 @@
 import type { Output } from './command.ts'
 import { firewallsOf, type DoctorPaths } from './doctor-facts.ts'
 
-/** @returns the exit code. */
 export async function firewall(places: DoctorPaths, output: Output): Promise<number> {
   const found = await firewallsOf(places)
   if (found === null) {

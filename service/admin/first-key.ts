@@ -16,7 +16,7 @@ interface At {
   ids: Ids
 }
 
-/** @returns the key's text if this call made it; null if a key exists. */
+/** @returns the key's text if this call made it. */
 export async function firstKey(db: Db, file: string, at: At): Promise<string | null> {
   if (await anyApiKey(db)) return null
   // An interrupted start finds its key in the file: no active key is lost.
@@ -40,7 +40,6 @@ export async function firstKey(db: Db, file: string, at: At): Promise<string | n
   return key.api_key
 }
 
-/** Without limits; every installation has it. */
 export async function ensureUnlimitedPlan(tx: ChangeTx, at: At): Promise<string> {
   const found = await findPlan(tx, 'unlimited')
   if (found !== undefined) return found.id

@@ -19,11 +19,11 @@ import { AdminError, type Command, type Context, oneOf, required, show, subjectO
 const TOOL_TOKEN = 'tool-token'
 const ALL_PURPOSES = [TOOL_TOKEN, ...PURPOSES] as const
 const KEY_ID_BYTES = 4
-/** Longest time that callers go on paging through one list. */
+/** Callers page through one list for no longer. */
 const CURSOR_KEPT_MS = 24 * 3600 * 1000
 const TOKEN_KEPT_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 
-/** The service's own signing keys. `key create` and its like manage the keys of callers. */
+/** These are the service's own keys. `key create` manages the keys of callers. */
 export const KEY_RING_COMMANDS: Record<string, Command> = {
   'keys list': { synopsis: '[--json]', run: showRings },
   'keys rotate': { synopsis: `[${ALL_PURPOSES.join(' | ')}]`, run: rotate },
@@ -54,7 +54,6 @@ function of(purpose: Purpose, keys: KeyRow[]): KeyRow[] {
   return keys.filter((key) => key.purpose === purpose)
 }
 
-/** It becomes active soon. */
 function isAnnounced(key: KeyRow, keys: KeyRow[], now: Date): boolean {
   return key.created_at > (activeOf(of(key.purpose, keys), now)?.created_at ?? now)
 }
@@ -107,7 +106,7 @@ async function retire(argv: string[], { db, output, clock, change }: Context): P
   output.note(`Key ${asked.key_id} is retired: nothing that it has signed is read any more`)
 }
 
-/** Why a key cannot be retired; `needed` ends by itself. */
+/** `needed` ends by itself. */
 interface Refusal {
   kind: 'unknown' | 'active' | 'needed'
   message: string

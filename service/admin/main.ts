@@ -88,7 +88,6 @@ async function main(argv: string[]): Promise<number> {
   return 0
 }
 
-/** For commands that also run without a database. */
 function places(): DoctorPaths {
   const { doctor: given } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { doctor?: DoctorPaths }
   if (given === undefined) throw new UsageError('Run this by `npm run admin`')

@@ -40,7 +40,6 @@ export const PERSON_COMMANDS: Record<string, Command> = {
   'session revoke': { synopsis: '--email EMAIL [--id SESSION_ID]', revokes: true, run: revokeSessions },
 }
 
-/** Also adds a role to an existing person. */
 async function createPerson(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const { values } = parseArgs({ args: argv, options: { email: text, organization: text, role: text, name: text } })
@@ -62,7 +61,6 @@ async function createPerson(argv: string[], { db, output, clock, ids, change }: 
   output.line(person_id)
 }
 
-/** Under the organization's lock. */
 async function refuseLastOwner(tx: ChangeTx, organization_id: string, email: string, role: (typeof ROLES)[number]): Promise<void> {
   await lockOrganization(tx, organization_id)
   const person = await findPerson(tx, email)

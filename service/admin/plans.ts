@@ -104,7 +104,6 @@ const ALL_LIMIT_NAMES = [
 ] as const satisfies readonly EntitlementName[]
 type LimitName = (typeof ALL_LIMIT_NAMES)[number]
 
-/** A plan with zero volumes has no volumes at all. */
 const LEAST: Record<LimitName, [option: keyof LimitValues, min: number]> = {
   concurrent_workspaces: ['concurrent-workspaces', 0],
   cpu_millis: ['cpu-millis', 1],
@@ -118,10 +117,7 @@ const LEAST: Record<LimitName, [option: keyof LimitValues, min: number]> = {
 
 type Missing = Record<'missing_limits' | 'missing_volume_limits', readonly string[]>
 
-/**
- * Only the given values.
- * @param before names of limits that the plan still lacks.
- */
+/** @param before names of limits that the plan still lacks. */
 function limitsOf(values: LimitValues, before: Missing): PlanLimits {
   const refusal = values['refuse-starts']
   return {
@@ -151,7 +147,6 @@ function limitOf(values: LimitValues, name: LimitName): [LimitName, number | nul
   return [[name, value === 'none' || (value === 'missing' && may_be_missing) ? null : wholeNumber(value, `--${option}`, min)]]
 }
 
-/** Empty if no option names a limit. */
 function missingOf(values: LimitValues, column: keyof Missing, names: readonly LimitName[], before: Missing): Partial<PlanLimits> {
   const valueOf = (name: LimitName) => values[LEAST[name][0]]
   if (names.every((name) => valueOf(name) === undefined)) return {}

@@ -11,7 +11,7 @@ import type { DoctorPaths } from './doctor-facts.ts'
 
 const ANSWER_MS = 20_000
 
-/** @param argv the id of the current owner, as proof that the operator knows whom the pool is taken from. */
+/** @param argv the id of the current owner: the operator knows whom the pool is taken from. */
 export async function adoptPool(argv: string[], { database_url, hostd_socket }: DoctorPaths, output: Output): Promise<number> {
   const { INSTALLATION: instead_of } = words(argv, 'INSTALLATION')
   const db = openDatabase({ url: database_url, role: null, connections_max: 1, application_name: 'berth-admin' })

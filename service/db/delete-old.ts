@@ -4,13 +4,9 @@ import type { Database } from './schema.ts'
 
 /** Locks are short, and each statement stays below the statement timeout. */
 const ROWS = 1000
-/** The next call deletes the rest. */
 const TURNS_MAX = 1000
 
-/**
- * @param by `id` if the process may not read every column: PostgreSQL then refuses `ctid`
- * @returns the number of deleted rows
- */
+/** @param by `id` if the process may not read every column: PostgreSQL then refuses `ctid` */
 export async function deleteOld(db: Db, table: keyof Database, which: RawBuilder<unknown>, by: 'ctid' | 'id' = 'ctid'): Promise<number> {
   const [from, row] = [sql.table(table), sql.ref(by)]
   let deleted = 0

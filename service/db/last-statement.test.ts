@@ -110,7 +110,6 @@ test('the last statement and the commit take one round trip', async () => {
   }
 })
 
-/** Counts round trips between client and server. */
 async function relay(url: string): Promise<{ url: string; tripsOf(work: () => Promise<unknown>): Promise<number> } & AsyncDisposable> {
   const folder = mkdtempSync(join(tmpdir(), 'berth-relay-'))
   const behind = join(new URL(url).searchParams.get('host') ?? '', '.s.PGSQL.5432')

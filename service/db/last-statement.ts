@@ -12,8 +12,8 @@ import type pg from 'pg'
 import type { Database } from './schema.ts'
 
 /**
- * The last statement of a transaction is sent together with the commit and saves a round trip. Its result is lost; if it fails, PostgreSQL
- * commits nothing and the commit rejects with its error.
+ * Sent together with the commit, it saves a round trip. Its result is lost; if it fails, PostgreSQL commits nothing and the commit rejects
+ * with its error.
  * @param values of these types only: a value that the driver refuses to send would not stop the commit behind it
  */
 export async function queueLastStatement(
@@ -28,7 +28,6 @@ export async function queueLastStatement(
 
 const lasts = new WeakSet<CompiledQuery>()
 
-/** The pool's connections must pipeline statements (`pipeline`). */
 export function openKysely(pool: pg.Pool): Kysely<Database> {
   return new Kysely<Database>({ dialect: new LastStatementDialect({ pool }) })
 }

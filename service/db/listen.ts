@@ -26,7 +26,7 @@ export const API_CHANNELS: Channels = new Map<string, Channel>([
   ['berth_revocation_api', 'berth_revocation'],
 ])
 
-/** Of the cell's own workspaces, operations and checkpoints, and of unplaced ones (database function cell_channel). */
+/** See the database function cell_channel. */
 export function cellChannels(cell_id: string): Channels {
   const told_of_cells = [
     'berth_operation',
@@ -46,15 +46,12 @@ export function cellChannels(cell_id: string): Channels {
 }
 
 /**
- * Subscribe first, then read: then no change is missed. After a reconnect every subscriber is called with null: anything may have changed,
- * so it must read again.
+ * Subscribe first, then read: then no change is missed. After a reconnect every subscriber is called with null: anything may have changed.
  */
 export interface Listener {
-  /** @returns a function that unsubscribes */
   on(channel: Channel, heard: (id: string | null) => void): () => void
-  /** Since contact was last proven; 0 while it is good. */
   lost_ms(): number
-  /** Backend pid; null: no connection. */
+  /** null: no connection. */
   pid(): number | null
   close(): Promise<void>
 }

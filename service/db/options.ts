@@ -6,13 +6,12 @@ export interface DatabaseOptions {
   role: 'berth_api' | 'berth_cell' | null
   connections_max: number
   application_name: string
-  /** To accept a connection or answer a probe, before the server counts as down; default 1.5 s. */
+  /** To accept a connection or answer a probe; default 1.5 s. */
   answers_within_ms?: number
 }
 
 export const applicationName = (process: 'api' | 'cell'): string => `berth-${process}`
 
-/** For the pool and for listeners. */
 export function connectionConfig(options: DatabaseOptions): pg.ClientConfig {
   return {
     connectionString: options.url,

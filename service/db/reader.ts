@@ -7,12 +7,11 @@ import { openWatchedPool } from './watched-pool.ts'
 
 export type Tx = Transaction<Database>
 
-/** A prepared statement. A name must always have the same text. */
+/** A name must always have the same text. */
 export interface Reader {
   rows<Row>(name: string, text: string, values: unknown[]): Promise<Row[]>
 }
 
-/** `db` for transactions, `reads` for prepared statements. */
 export interface Store {
   db: Db
   reads: Reader

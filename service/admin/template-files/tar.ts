@@ -1,4 +1,4 @@
-// Plain files in sequence. Sizes above 8 GiB use the GNU encoding.
+// Sizes above 8 GiB use the GNU encoding.
 import type { FileHandle } from 'node:fs/promises'
 import { BLOCK, padding } from '../../lib/tar-write.ts'
 
@@ -45,7 +45,7 @@ export class TarReader {
     this.file = file
   }
 
-  /** @returns null at the end. Throws BadTar if the next head is damaged or not of a plain file. */
+  /** @returns null at the end. */
   async next(): Promise<TarHead | null> {
     const head = await this.exactly(BLOCK)
     if (head.every((byte) => byte === 0)) return null

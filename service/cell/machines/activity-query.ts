@@ -21,12 +21,9 @@ export interface GuestActivity {
   commands: BusyCommand[]
 }
 
-/** null: the agent does not answer. */
 export type AskActivity = (machine: LiveMachine) => Promise<GuestActivity | null>
 
-/**
- * The guest is not trusted: an invalid answer counts as no running command. So a broken guest can prevent neither parking nor suspending.
- */
+/** The guest is not trusted: an invalid answer counts as no running command, so it can prevent neither parking nor suspending. */
 export const queryActivity: AskActivity = async (machine) => {
   const said = await get(machine).catch(() => null) // the liveness probe finds out whether it lives
   return said === null ? null : activityOf(parsed(said))

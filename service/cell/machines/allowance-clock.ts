@@ -24,7 +24,7 @@ export function startAllowanceClock(context: AllowanceContext, signal: AbortSign
   tickEvery(LOOK_MS, look, failed, signal)
 }
 
-/** Sessions are suspended too: their memory and files are kept, and the next open resumes them. */
+/** Sessions are suspended too: the next open resumes them. */
 export async function lookAtAllowances({ cell_id, db, clock, ids, log }: AllowanceContext): Promise<void> {
   const now = clock.now()
   for (const workspace_id of await readExhausted(db, cell_id, new Date(now.getTime() - AGAIN_MS))) {

@@ -16,9 +16,8 @@ export type DiskContext = Pick<EvictionContext, 'room' | 'clock' | 'table' | 'pa
 const LOOK_AGAIN_MS = 1000
 
 /**
- * A hibernated workspace keeps its disk grant, a suspended one has none. The returned function suspends hibernated workspaces itself, and
- * returns the resident ones that the caller must hibernate first. Workspaces in `leaving` are being hibernated: they count, or others would
- * be chosen instead.
+ * A hibernated workspace keeps its disk grant, a suspended one has none. The function suspends hibernated workspaces itself, and returns
+ * the resident ones that the caller must hibernate first. Workspaces in `leaving` count, or others would be chosen instead.
  */
 export function diskEvictor(
   context: DiskContext,
@@ -59,7 +58,7 @@ function mayGive(context: DiskContext, row: IdleRow, now: Date): boolean {
 
 /**
  * The policies `never` and fixed seconds leave the suspend to the tenant. `adaptive` leaves it to the service, but not before the shortest
- * timeout that it learns. Pure.
+ * timeout that it learns.
  */
 export function givesDisk(facts: IdleFacts, now: Date): boolean {
   const { basis } = idleRule(facts)

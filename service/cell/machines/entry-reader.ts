@@ -2,13 +2,9 @@ const RETRY_MS = 500
 
 /** A caller during a running query shares the next one, because the running one may be too old. */
 export interface EntryReader {
-  /** Resolves when the result of a query that began after this call is stored. */
   read(id: string): Promise<void>
-  /** Reads until it succeeds. */
   keepFresh(ids: string[]): void
-  /** Of entries that were stale before this call. */
   settled(): Promise<void>
-  /** Of the oldest stale entry; 0: none. */
   staleMs(): number
   close(): void
 }
@@ -27,7 +23,7 @@ export function createEntryReader(query: (ids: string[]) => Promise<void>): Entr
 
   const run = async () => {
     running = true
-    // Waits for one tick of the event loop, to collect all notifications of one packet.
+    // Collects all notifications of one packet.
     await new Promise((resolve) => setImmediate(resolve))
     for (let batch = queue.shift(); batch !== undefined && !closed; batch = queue.shift()) {
       try {

@@ -8,7 +8,6 @@ export interface EvictionFacts extends ResidencyFacts {
   refused: boolean
   /** Its commands ran when last asked, or its memory could not be written. */
   not_before: Date | null
-  /** The last eviction was undone or failed for a passing reason. */
   retried_at: Date | null
 }
 
@@ -28,7 +27,7 @@ interface Verdict {
   reason: string
 }
 
-/** `soon`: within seconds if it stays unused. Pure. */
+/** `soon`: within seconds if it stays unused. */
 export function evictability(facts: EvictionFacts, now: Date): Evictability {
   return judge(facts, now).evictability
 }
@@ -65,10 +64,9 @@ export function isOfAge({ used_at }: Pick<EvictionFacts, 'used_at'>, now: Date):
   return secondsSince(used_at, now) >= YOUNG_SECONDS
 }
 
-/** An unused machine is sampled twice within this time. */
 const LOOKS_SECONDS = 3
 
-/** The longest unused first; the age grows with the organization's share of the memory. Takes the fewest that suffice, or all. Pure. */
+/** The longest unused first; the age grows with the organization's share of the memory. It takes the fewest that suffice, or all. */
 export function victims(facts: readonly EvictionFacts[], needed_mib: number, now: Date): EvictionFacts[] {
   const all = facts.map((facts) => ({ ...facts, size: facts.memory_mib, facts }))
   const candidates = all.filter((one) => evictability(one, now) === 'now')
@@ -82,7 +80,7 @@ interface Holder {
   size: number
 }
 
-/** As `victims`, for any resource. `all`: the holders that the organizations' shares are measured by. Pure. */
+/** `all`: the holders that the organizations' shares are measured by. */
 export function longestUnused<H extends Holder>(candidates: readonly H[], all: readonly Holder[], needed: number, now: Date): H[] {
   if (needed <= 0) return []
   const shareOf = sharesOf(all)

@@ -7,7 +7,6 @@ import { drawFence } from './settle-store.ts'
 import type { LiveMachine } from '../host/live-machine.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
-/** Where the machine has no freezer file or the file fails. */
 export type ThawByHost = (machine: LiveMachine) => Promise<void>
 
 /**
@@ -37,10 +36,7 @@ export async function freeze(
   return true
 }
 
-/**
- * Needs neither the host nor the database if the freezer file works.
- * @returns whether it was frozen.
- */
+/** Needs neither the host nor the database if the freezer file works. */
 export async function thaw({ table, log }: ParkingContext, workspace_id: string, by_host: ThawByHost): Promise<boolean> {
   const machine = table.get(workspace_id)?.machine
   if (machine?.state !== 'frozen') return false

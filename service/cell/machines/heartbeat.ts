@@ -12,7 +12,7 @@ export interface SeenContext {
   in_contact(): boolean
 }
 
-/** A cell that is silent for a minute gets no new workspaces. One lost report does no harm. */
+/** A cell that is silent for a minute gets no new workspaces. */
 const SEEN_MS = 15_000
 
 /** A reconcile pass grows with the number of workspaces, and would report too late. */

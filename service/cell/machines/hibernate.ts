@@ -104,7 +104,6 @@ async function unpauseGuest(
   await dropLeft({ host, log }, speak, { disk: null, checkpoints: [checkpoint_id] })
 }
 
-/** The reconciler deletes later what remains. */
 async function dropLeft(
   { host, log }: Pick<ParkingContext, 'host' | 'log'>,
   speak: (step: string) => CommandHeader,
@@ -118,7 +117,7 @@ async function dropLeft(
   }
 }
 
-/** A guest must not stay paused for want of an answer. A reconcile pass repairs what takes more tries. */
+/** A guest must not stay paused for want of an answer. A reconcile pass repairs the rest. */
 async function persist<T>(work: () => Promise<T>, tries_max = TRIES_MAX): Promise<T> {
   let wait_ms = RETRY_MS_MIN
   for (let tries = 1; ; tries += 1) {

@@ -25,7 +25,6 @@ const LOOK_MS = 5000
 /** Running commands may end early. No idle timeout after their end is shorter. */
 const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 
-/** By workspace. */
 export type LastQueries = Map<string, Date>
 
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
@@ -82,7 +81,7 @@ function later(a: Date | null, b: Date | null): Date | null {
   return a !== null && (b === null || a > b) ? a : b
 }
 
-/** Asks only guests that are about to be suspended or were busy: frequent queries to every guest would keep them all awake. */
+/** Frequent queries to every guest would keep them all awake: only guests that are due or were busy are asked. */
 async function commandsKeep(context: IdleContext, seen: IdleRow, asked: LastQueries, now: Date): Promise<boolean> {
   const machine = (context.table.get(seen.id) ?? (await context.table.fresh(seen.id)))?.machine
   const said = machine?.state === 'running' ? await context.ask_activity(machine) : null
@@ -100,7 +99,7 @@ async function commandsKeep(context: IdleContext, seen: IdleRow, asked: LastQuer
   return true
 }
 
-/** Checks again under the row's lock: a call, a cancellation or a keepalive may have come meanwhile. */
+/** A call, a cancellation or a keepalive may have come meanwhile. */
 async function end(context: IdleContext, workspace_id: string, now: Date): Promise<void> {
   const begun = await beginBySystem(context, workspace_id, (row) => operationOf(context, row, now), now, 'delete')
   if (begun) context.log.info({ workspace_id, operation_id: begun.id, ...begun.input }, `idle: ${begun.kind}`)

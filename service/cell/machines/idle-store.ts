@@ -19,7 +19,6 @@ export interface IdleRow extends IdleFacts {
   cell_id: string | null
 }
 
-/** May soon be idle, or has a suspend request that may be void. */
 export async function readIdle(db: Db, cell_id: string, now: Date): Promise<IdleRow[]> {
   const latest = new Date(now.getTime() - LIMITS.idle.adaptive_seconds_min * 1000)
   const rows = await running(db)
@@ -33,7 +32,7 @@ export async function readIdle(db: Db, cell_id: string, now: Date): Promise<Idle
 }
 
 /**
- * Of organizations that have used up an allowance: suspended, idle or not (App, "Workspace observed state").
+ * App, "Workspace observed state".
  * @param failed_before leaves out workspaces with a suspend that failed since then.
  */
 export async function readExhausted(db: Db, cell_id: string, failed_before: Date): Promise<string[]> {
@@ -72,7 +71,7 @@ export async function readDiskHolders(db: Db, cell_id: string, now: Date): Promi
   return rows.map((row) => ({ ...idleRow(row), disk_gib: row.disk_gib, residency: row.residency }))
 }
 
-/** Of workspaces that are being suspended or deleted: it counts as in use until the end. */
+/** Disk of workspaces that are being suspended or deleted counts as in use until the end. */
 export async function readComingDisk(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql<{ disk_gib: number }>`
     select coalesce(sum(g.disk_gib), 0)::int as disk_gib
@@ -124,7 +123,7 @@ export interface SystemOperation {
 }
 
 /**
- * Begins an operation for the service by the rules for a caller.
+ * The rules for a caller apply to the service too.
  * @param choose judges the locked row; null begins nothing.
  * @param recorded the kind that writes an audit event. An idle suspend writes none: its input has the reason.
  * @returns null also if the workspace is held or does not run any more.
@@ -175,7 +174,6 @@ function deletion(now: Date) {
 
 export type SuspendAsked = Pick<IdleRow, 'id' | 'suspend_requested_at'>
 
-/** A newer request stays. */
 export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<void> {
   await db
     .updateTable('workspaces')
@@ -185,12 +183,10 @@ export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<vo
     .execute()
 }
 
-/** Until when commands count, or when the last one ended. */
 export async function noteBusy(db: Db, workspace_id: string, busy_until: Date): Promise<void> {
   await db.updateTable('workspaces').set({ busy_until }).where('id', '=', workspace_id).execute()
 }
 
-/** Each failure delays the next idle suspend longer. */
 export async function noteFailure(tx: Tx, workspace_id: string, now: Date): Promise<void> {
   const { idle_failures } = await tx
     .updateTable('workspaces')

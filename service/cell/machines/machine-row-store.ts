@@ -30,12 +30,10 @@ export interface MachineRow {
   /** For a test instance: the draft's state whose layer it has not been given yet. */
   unmade_state: string | null
   volumes: MachineVolume[]
-  /** null: its template version has no start-up. */
   startup: StartupState | null
   deleted_at: Date | null
 }
 
-/** The workspace counts as running without a usable machine. */
 export function isHibernated({ residency }: MachineRow): boolean {
   return residency !== 'resident'
 }

@@ -1,7 +1,6 @@
 export const PARKING_MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
 export type ParkingMove = (typeof PARKING_MOVES)[number]
 
-/** `undone`: it was used again or commands ran. */
 export const EVICTIONS = ['made', 'undone', 'failed'] as const
 export type Eviction = (typeof EVICTIONS)[number]
 

@@ -19,12 +19,11 @@ import { workspaceSubject } from '../host/subject.ts'
 
 interface Bed {
   id: string
-  /** The residency clock runs before and after. */
   pass(seconds: number, meanwhile?: () => void): Promise<void>
   entry(): WorkspaceEntry
   state(): string | undefined
   shown(): Shown
-  /** About commands; null: no answer. */
+  /** null: no answer. */
   said: { current: Partial<GuestActivity> | null }
   context: ResidencyContext
 }

@@ -33,16 +33,13 @@ interface Watched {
   looked_ms: number
   busy_at: Date
   busy: { counters: Counters; looked_ms: number }
-  /** Commands ran when it was last asked. */
   ask_again_at: Date
-  /** In a row. */
   unsaid: number
 }
 
 export type WatchedMachines = Map<string, Watched>
 
 const LOOK_MS = 1000
-/** Commands may end at any time. */
 const ASK_AGAIN_MS = 5000
 /** A minute, as long as the probe gives a busy guest. A guest that breaks off each answer must not stay for ever. */
 const UNSAID_MAX = 12
@@ -63,7 +60,6 @@ export function residencyClock(context: ResidencyContext, watched: WatchedMachin
   )
 }
 
-/** A machine in use or already parked costs no query. */
 export async function lookAtResidency(context: ResidencyContext, watched: WatchedMachines, now: Date = context.clock.now()): Promise<void> {
   const { parking, park_after } = context
   const known = context.table.known()
@@ -85,7 +81,7 @@ export function hasMachine(entry: WorkspaceEntry): entry is Parked {
   return entry.machine !== null && entry.here && entry.observed_state === 'running'
 }
 
-/** True also before parking: the counters may have moved since the last sample. */
+/** The counters may have moved since the last sample, so it holds also before parking. */
 function isWatched(step: ReturnType<typeof residencyStep>): boolean {
   return step !== 'keep' && step !== 'thaw'
 }
@@ -112,7 +108,6 @@ export function latest(first: Date, ...others: (Date | undefined)[]): Date {
   return others.reduce<Date>((last, date) => (date !== undefined && date > last ? date : last), first)
 }
 
-/** Machines that may not soon be parked are forgotten, and start over when they are unused again. */
 async function watch({ host, clock, questions }: ResidencyContext, watched: WatchedMachines, entries: Parked[]): Promise<void> {
   const names = new Set(entries.map(({ id }) => id))
   for (const id of watched.keys()) if (!names.has(id)) watched.delete(id)
@@ -133,7 +128,7 @@ function nextWatched(before: Watched | undefined, read: MachineCounters, asked: 
   // Use before the first sample is unknown: it counts as use.
   const look = { counters, looked_ms }
   if (before?.fence !== fence) return { fence, ...look, busy_at: now, busy: look, ask_again_at: now, unsaid: 0 }
-  // A query under way at a sample is allowed for in both spans; slow queries would hide small traffic. Over the whole time since it was
+  // Slow queries would hide small traffic: a query under way at a sample is allowed for in both spans. Over the whole time since it was
   // busy each query is allowed for once.
   const spans = [before, before.busy]
   if (spans.some((since) => wasBusy(since.counters, counters, looked_ms - since.looked_ms)))
@@ -162,8 +157,8 @@ async function take(
 }
 
 /**
- * A guest that does not answer counts as running for a while: the probe finds out whether it hangs. Stores when the last command ended,
- * since a parked guest cannot be asked.
+ * A guest that does not answer counts as running for a while: the probe finds out whether it hangs. A parked guest cannot be asked, so the
+ * end of its last command is stored.
  */
 export async function commandsRun(
   { db, ask_activity }: Pick<ResidencyContext, 'db' | 'ask_activity'>,

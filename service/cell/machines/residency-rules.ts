@@ -10,7 +10,7 @@ export interface Background {
   by: 'workspace' | 'template'
 }
 
-/** Never sooner than the cell's times, with the same time between freeze and hibernation. Pure. */
+/** Never sooner than the cell's times, with the same time between freeze and hibernation. */
 export function parkAfterOf(cell: ParkAfter, background: Background | null): ParkAfter & { by: Background['by'] | 'cell' } {
   const { freeze_after_seconds: freeze, hibernate_after_seconds: hibernate } = cell
   const first = firstSeconds(cell)
@@ -19,7 +19,6 @@ export function parkAfterOf(cell: ParkAfter, background: Background | null): Par
   return { freeze_after_seconds: later(freeze), hibernate_after_seconds: later(hibernate), by: background.by }
 }
 
-/** 0: never. Pure. */
 export function firstSeconds({ freeze_after_seconds, hibernate_after_seconds }: ParkAfter): number {
   return freeze_after_seconds > 0 ? freeze_after_seconds : hibernate_after_seconds
 }
@@ -27,7 +26,6 @@ export function firstSeconds({ freeze_after_seconds, hibernate_after_seconds }: 
 export interface ResidencyFacts {
   state: 'running' | 'paused' | 'frozen'
   held: boolean
-  /** A tool call, a stream or a terminal. */
   in_use: boolean
   keepalive_until: Date | null
   hinted_until: Date | null
@@ -39,7 +37,7 @@ export interface ResidencyFacts {
 /** watch: sample its counters, since it may soon be parked. */
 export type ResidencyStep = 'keep' | 'thaw' | 'watch' | 'freeze' | 'hibernate'
 
-/** Cell, "Parking". The caller asks for its commands before it parks it. Pure. */
+/** Cell, "Parking". The caller asks for its commands before it parks it. */
 export function residencyStep(facts: ResidencyFacts, after: ParkAfter, now: Date): ResidencyStep {
   if (facts.state === 'paused' || facts.held) return 'keep'
   if (isWanted(facts, now)) return facts.state === 'frozen' ? 'thaw' : 'keep'
@@ -70,11 +68,10 @@ function secondsSince(date: Date, now: Date): number {
 
 export interface Kept {
   reason: 'operation' | 'use' | 'keepalive' | 'wake_hint' | 'command' | 'busy' | 'recent' | 'never_parked'
-  /** null: unknown. */
   park_at: Date | null
 }
 
-/** The first reason that applies, in the order of residencyStep. Pure. */
+/** The first reason that applies, in the order of residencyStep. */
 export function keptBy(facts: ResidencyFacts, commands_run: boolean, after: ParkAfter, now: Date): Kept {
   const kept = (reason: Kept['reason']): Kept => ({ reason, park_at: null })
   if (facts.state === 'paused' || facts.held) return kept('operation')
@@ -94,9 +91,8 @@ export interface Counters {
   cpu_usec: number
   rx_bytes: number
   tx_bytes: number
-  /** Counted before the counters were read. */
+  /** Counted before the counters were read, and those begun after it. */
   questions_ended: number
-  /** Counted after the counters were read. */
   questions_begun: number
 }
 
@@ -105,12 +101,10 @@ const IDLE_CPU_SHARE = 0.06
 /** Measured for one of our own queries with its connection: 650 in and 700 out. */
 const QUESTION_BYTES = 850
 const QUESTION_CPU_USEC = 5000
-/** Last packets of a query's connection, up to a second after it (measured 132 each way), and address resolution. */
+/** Last packets of a query's connection (measured 132 each way, up to a second later), and address resolution. */
 const IDLE_BYTES_PER_SECOND = 200
 
-/** Pure. */
 export function wasBusy(before: Counters, after: Counters, elapsed_ms: number): boolean {
-  // A query under way at a sample counts in both spans.
   const asked = after.questions_begun - before.questions_ended
   const idle_cpu_usec = elapsed_ms * 1000 * IDLE_CPU_SHARE + asked * QUESTION_CPU_USEC
   const idle_bytes = (elapsed_ms / 1000) * IDLE_BYTES_PER_SECOND + asked * QUESTION_BYTES

@@ -1,13 +1,11 @@
 import type { Clock } from '../../lib/clock.ts'
 import { HostFailure } from '../host/hostd.ts'
 
-/** room: a request waits for its capacity. */
 export type WhyHibernate = 'unused' | 'room'
 
-/** machine: its memory could not be written. passing: hostd, the pool or the database failed, which says nothing about the machine. */
+/** A passing failure of hostd, the pool or the database says nothing about the machine. */
 export type FailureKind = 'machine' | 'passing'
 
-/** Doubled with each failure, up to the maximum. */
 const WAITS: Record<FailureKind, Record<WhyHibernate, { first_seconds: number; most_seconds: number }>> = {
   machine: { unused: { first_seconds: 60, most_seconds: 6 * 3600 }, room: { first_seconds: 5, most_seconds: 60 } },
   passing: { unused: { first_seconds: 1, most_seconds: 60 }, room: { first_seconds: 1, most_seconds: 5 } },

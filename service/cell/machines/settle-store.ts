@@ -3,7 +3,7 @@ import type { Db } from '../../db/database.ts'
 import { type MachineEvent, machineState, type ObservedState } from '../../../contract/states/machine.ts'
 
 /**
- * A sweep draws its fence before it reads anything. An operation that is claimed later has a higher one, so the host refuses a sweep's
+ * A sweep draws its fence before it reads anything: an operation that is claimed later has a higher one, so the host refuses a sweep's
  * mistake.
  */
 export async function drawFence(db: Db): Promise<number> {
@@ -20,10 +20,7 @@ export interface SettledRow {
   disk: string | null
 }
 
-/**
- * During an operation only a death changes the state.
- * @returns false if the row has changed since it was read.
- */
+/** During an operation only a death changes the state. */
 export async function settle(db: Db, seen: SettledRow, event: MachineEvent, now: Date): Promise<boolean> {
   const to = machineState(seen.observed_state, event)
   if (to === null) return false

@@ -12,12 +12,11 @@ export type GoneReason =
 
 export interface Hold {
   operation_id: string
-  /** undefined: unknown to this version. */
   operation_kind: OperationKind | undefined
   gate: 'open' | 'read_only' | 'closed'
 }
 
-/** Residency of a running workspace's machine (Cell, "Parking"). */
+/** Cell, "Parking". */
 export type ResidencyState = 'resident' | 'frozen' | 'hibernated' | 'restoring'
 
 /** Immutable: a change makes a new entry. */
@@ -33,12 +32,10 @@ export interface WorkspaceEntry {
   readonly disk_layout: 'legacy' | 'layered'
   readonly deleted_at: Date | null
   readonly cell_id: string | null
-  /** False: another cell has it (stale_endpoint). */
   readonly here: boolean
   readonly hold: Hold | null
-  /** null: it would start from its layers alone. */
   readonly checkpoint_id: string | null
-  /** Its own, or those of its template version; lowest first. */
+  /** Lowest first. */
   readonly layers: readonly string[]
   readonly tokens_revoked_before: Date | null
   readonly template_env: Readonly<Record<string, string>>
@@ -46,12 +43,9 @@ export interface WorkspaceEntry {
   /** Kept for while the database is away. */
   readonly has_secrets: boolean
   readonly grants: Resources | null
-  /** Only a resident workspace has a machine. */
   readonly residency: 'resident' | 'hibernated' | 'restoring'
-  /** A few seconds late. */
   readonly active_at: Date
   readonly keepalive_until: Date | null
-  /** null: no setting of its own. */
   readonly background: Background | null
   /** null: none, or cancelled by a tool call. */
   readonly suspend_requested_at: Date | null
@@ -65,11 +59,10 @@ export type ActivityKind =
   | 'tool_call' // also cancels a pending suspend request
   | 'other' // a port request, a keepalive
 
-/** From memory, except load and fresh. */
 export interface MachineTable {
   /** undefined: not in memory, use load(). */
   get(workspace_id: string): WorkspaceEntry | undefined
-  /** From the database on first use, then kept fresh by NOTIFY. undefined: no such workspace. */
+  /** undefined: no such workspace. */
   load(workspace_id: string): Promise<WorkspaceEntry | undefined>
   /**
    * Call it before refusing for a state, a hold or an epoch: a change that the API has just reported may not have arrived here. Concurrent
@@ -80,8 +73,7 @@ export interface MachineTable {
   /** A suspend waits shortly for calls before it pauses the guest, never for streams. Disposing counts as activity. */
   holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: ActivitySource): Disposable
   seen(workspace_id: string): ObservedUse | undefined
-  /** Since contact was last proven; from 30,000 on the gateway refuses new calls with 503. */
+  /** From 30,000 on the gateway refuses new calls with 503. */
   databaseLostMs(): number
-  /** It is no tool activity. */
   keepalive(workspace_id: string, until: Date): void
 }

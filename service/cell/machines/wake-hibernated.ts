@@ -12,7 +12,6 @@ import { drawFence } from './settle-store.ts'
 import { workspaceSubject } from '../host/subject.ts'
 import type { CapacityRequest } from '../capacity/allocator.ts'
 
-/** Part of a call's wait that is left for the restore. */
 const RESTORE_MS = 1000
 /** The host may know its use better than the ledger. */
 const AGAIN_MS = 100
@@ -20,8 +19,8 @@ const AGAIN_MS = 100
 export type RestoreSemaphore = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
- * Restores a hibernated machine in its own epoch. Until the commit the checkpoint is the workspace, and no failure changes it. Packets
- * leave only after the commit, since a guest runs by itself.
+ * Until the commit the checkpoint is the workspace, and no failure changes it. Packets leave only after the commit, since a guest runs by
+ * itself.
  * @returns false if it is not hibernated any more: the caller checks again.
  */
 export async function wakeHibernated(
@@ -64,7 +63,6 @@ async function wakeOnce(
     move.fence = await drawFence(db)
     return beginWake(db, move)
   }
-  // An operation does not begin before this transition has ended.
   const isHeld = () => (table.get(workspace_id)?.hold?.gate ?? 'open') !== 'open'
   const check = () => {
     if (isHeld()) throw takenOver()
@@ -83,7 +81,6 @@ async function wakeOnce(
   const machine = await inTurn(() => restoreAndCommit(context, move, sleeper, speak))
   if (machine === 'again') return machine
   await failpoint('wake.W4')
-  // Calls pass only after both.
   await Promise.all([finish(context, machine, speak), table.fresh(workspace_id)])
   return true
 }
@@ -101,7 +98,6 @@ function wantOf({ table, clock }: ParkingContext, workspace_id: string): Capacit
   }
 }
 
-/** @returns again: the host had no capacity, and it stays hibernated. */
 async function restoreAndCommit(
   context: ParkingContext,
   move: Transition,
@@ -137,7 +133,7 @@ async function restoreAndCommit(
 /** A machine may exist that no row names. */
 const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal', 'no_capacity'] as const)
 
-/** A machine of an interrupted transition is rare, so it is stopped only if it is in the way. */
+/** A machine of an interrupted transition is rare: it is stopped only if it is in the way. */
 async function restoreAlone(
   { host }: ParkingContext,
   speak: (step: string) => CommandHeader,

@@ -8,7 +8,7 @@ export interface Judged extends SpendRow {
   organization_id: string
   allowance: object | null
   has_grants: boolean
-  /** Already recorded in this period, as `spend_cap 80`. */
+  /** As `spend_cap 80`, of this period. */
   told: string[]
 }
 

@@ -22,10 +22,7 @@ export interface JudgeContext {
   log: Logger
 }
 
-/**
- * App, "Reasons" of 402 allowance_exhausted. Draws credits and records reached thresholds. States set by an operator are left alone.
- * @returns the organizations whose state changed
- */
+/** App, "Reasons" of 402 allowance_exhausted. States set by an operator are left alone. */
 export async function judgeAllowances(context: JudgeContext): Promise<string[]> {
   const changed: string[] = []
   const failures: unknown[] = []
@@ -59,7 +56,6 @@ async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | 
   return true
 }
 
-/** The API sends the mail. */
 async function noteAlerts({ db, ids }: JudgeContext, one: Judged, facts: SpendFacts, reached_at: Date): Promise<void> {
   const told = new Set(one.told)
   const reached = reachedThresholds(facts, thresholdsOf(one)).filter((each) => !told.has(`${each.subject} ${each.threshold_percent}`))

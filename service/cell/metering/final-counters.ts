@@ -2,14 +2,12 @@ import type { Logger } from 'pino'
 import type { MachineCounters, MachineHost } from '../host/hostd.ts'
 import { subjectName } from '../host/subject.ts'
 
-/** Last counters of machines that ended or were saved. They wait until they are written: a database outage loses none. */
+/** They wait until they are written: a database outage loses none. */
 export interface FinalCounters {
   add(counters: MachineCounters): void
-  /** Rejects if a write fails; the rest keeps waiting. */
   flush(): Promise<void>
 }
 
-/** Beyond this number the oldest are dropped. */
 const WAITING_MAX = 10_000
 const BATCH = 500
 

@@ -4,7 +4,6 @@ import { deleteOld } from '../../db/delete-old.ts'
 import type { MachineStats } from '../host/hostd.ts'
 import { withMeterLock } from './meter-lock-store.ts'
 
-/** By the monotonic clock of the process `run`. */
 export interface Mark {
   run: string
   monotonic_ms: number
@@ -12,15 +11,12 @@ export interface Mark {
 
 const NO_MARK = { run: null, monotonic_ms: null }
 
-/** Between two readings of storage. */
 export const STORED_ELAPSED_MS_MAX = 600_000
 
 /**
- * Adds the growth since the last reading to the hour of `now`, for the workspace's current organization and project. A repeated or late
- * reading adds nothing.
+ * Growth counts for the hour of `now`, and the workspace's current organization and project. A repeated or late reading adds nothing.
  * @param elapsed_ms_max limits the time between two readings, so that hours without a cell are not charged
  * @param mark without it the wall clock measures, which may have been set
- * @returns the number of machines read
  */
 export async function addSamples(db: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
   if (read.length === 0) return 0
@@ -87,7 +83,6 @@ export interface Stored {
   checkpoint_bytes: number
 }
 
-/** @returns the number of workspaces read */
 export async function addStored(db: Db, read: Stored[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
   return withMeterLock(db, 'workspaces', namesOf(read), (tx) => writeStored(tx, read, now, mark))
@@ -143,7 +138,7 @@ export type HibernatedCounters = Omit<MachineStats, 'disk_bytes'>
 
 /**
  * Hibernated machines are metered as running, with their saved memory (Cell, "Parking"). The residency's fencing token identifies one
- * hibernation, as a machine's identifies one run. The host measures their disks.
+ * hibernation, as a machine's identifies one run.
  */
 export async function readHibernated(db: Db, cell_id: string): Promise<HibernatedCounters[]> {
   const rows = await db

@@ -17,7 +17,7 @@ interface Waiting {
   answer: PromiseWithResolvers<FoundCredential | null>
 }
 
-/** One query at a time, which bounds the cost of guessing. Caches valid credentials until a change of their port is announced. */
+/** One query at a time bounds the cost of guessing. A valid credential is cached until a change of its port is announced. */
 export function openCredentialCache(readAll: ReadCredentials, listener: Pick<Listener, 'on'>, known_max = KNOWN_MAX): CredentialCache {
   const known = new Map<string, FoundCredential>() // least recently used first
   let waiting: Waiting[] = []

@@ -13,7 +13,6 @@ export interface Ask {
   client: string
 }
 
-/** Of a lease since the last count. */
 export interface Count {
   lease: number
   requests: number
@@ -21,7 +20,6 @@ export interface Count {
   sent_bytes: number
 }
 
-/** The proxy's own, since the last tally. */
 export interface Tally {
   connections: number
   turned_away: number
@@ -39,7 +37,6 @@ export type FromProxy =
   | { abort: { id: number } }
   | { tally: Tally }
   | { settled: { id: number } }
-  /** Its port refuses connections: where does its app listen? */
   | { look: { id: number; lease: number } }
 
 /** `epoch` is unique to the machine: a connection to it belongs to no other. */
@@ -57,7 +54,6 @@ export interface Refused {
 
 export type ToProxy =
   | { grant: { id: number; lease: number; port: number; workspace_id: string; expires_in_ms: number | null } & MachineAddress }
-  /** The credential is valid, and the answer waits for the machine. */
   | { known: { id: number } }
   | { ready: { lease: number } & MachineAddress }
   | { redirect: { id: number; path: string; cookie: string; max_age_seconds: number } }
@@ -65,10 +61,9 @@ export type ToProxy =
   | { cut: { lease: number; reason: PortRefusal; status: number } }
   /** Confirm once every stream of the leases cut so far has ended. */
   | { settle: { id: number } }
-  /** null: unknown. */
   | { listeners: { id: number; addresses: readonly string[] | null } }
 
-/** null: not a frame, so the sender is not the proxy. Ignores unknown fields. */
+/** null: the sender is not the proxy. Unknown fields are ignored. */
 export function parseFrame(line: string): FromProxy | null {
   const said = recordOf(parsed(line))
   const [kind] = Object.keys(said)

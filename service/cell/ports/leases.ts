@@ -7,12 +7,11 @@ import type { FoundCredential } from './store.ts'
 export interface Lease {
   readonly id: number
   readonly found: FoundCredential
-  /** null: no request uses the lease, and the machine may sleep. */
+  /** null: the machine may sleep. */
   held: Disposable | null
   readonly over: AbortSignal
 }
 
-/** They end with the proxy's connection. */
 export interface Leases {
   readonly size: number
   /** It ends with its machine, its credential or its expiry. */
@@ -29,14 +28,12 @@ export interface Leases {
 const GONE: Record<GoneReason, PortRefusal> = { deleted: 'workspace_gone', epoch_ended: 'machine_moved', died: 'machine_moved' }
 /** The longest timer of Node. */
 const TIMER_MS_MAX = 2 ** 31 - 1
-/** The proxy sends the last count of each at once. */
 const CUT_KNOWN_MAX = 1000
 
 interface Kept extends Lease {
   end: AbortController
 }
 
-/** @param nextId unique within this process. */
 export function createLeases(clock: Clock, nextId: () => number, say: (frame: ToProxy) => void): Leases {
   const leases = new Map<number, Kept>()
   const drop = (lease: Lease): boolean => {

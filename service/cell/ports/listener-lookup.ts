@@ -9,7 +9,7 @@ export interface LookDeps {
   agents: Pick<AgentLinks, 'of'>
 }
 
-/** Addresses on which the app listens; null: unknown. */
+/** null: unknown. */
 export type FindListeners = (lease: Lease) => Promise<readonly string[] | null>
 
 /** A guest that does not answer holds one permit for a bounded time, at its own visitors' cost. */

@@ -2,7 +2,6 @@ import type { PortRefusal } from '../../../contract/port-refusals.ts'
 import type { Count, Tally } from './frames.ts'
 
 export interface PortMetrics {
-  /** @param over fires when the lease ends. */
   granted(over: AbortSignal): void
   refused(reason: PortRefusal): void
   used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void

@@ -135,7 +135,6 @@ function noteProxies(socket: string, log: Logger): void {
   writeFile(noteOf(socket), '').catch((error: unknown) => log.warn({ err: error }, 'that proxies ask here could not be noted'))
 }
 
-/** They end the machine: new visitors wait until they are over. */
 const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'adopt', 'move', 'delete'])
 
 /** A later request would be lost with the machine. Its end cuts leases as well, if the database is away. */
@@ -157,7 +156,6 @@ async function cutWhatIsEnding(
 
 const RETRY_MS = 500
 
-/** Retries until the database answers. */
 async function cutWhatIsGone(
   conversations: ReadonlySet<Conversation>,
   port_id: string | null,

@@ -4,7 +4,6 @@ import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
 import { addPortBytes } from '../metering/port-store.ts'
 
-/** Not revoked; it may have expired. */
 export interface FoundCredential {
   id: string
   kind: CredentialKind

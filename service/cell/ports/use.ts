@@ -7,7 +7,6 @@ import { addUse, type FoundCredential, type PortUse } from './store.ts'
 
 export interface UseLedger {
   count(found: FoundCredential, counted: Count): void
-  /** Keeps counts that could not be written. */
   flush(): Promise<void>
 }
 

@@ -3,7 +3,7 @@ import { givesKeyBack } from '../../core/workspaces/keys.ts'
 import type { Db } from '../../db/database.ts'
 import type { Tx } from '../../db/reader.ts'
 
-/** Rows of one statement: it holds its locks for milliseconds. */
+/** One statement holds its locks for milliseconds. */
 export const BATCH = { tombstones: 200, checkpoints: 200 } as const
 
 /** Their keys stay used in workspace_keys, unless `givesKeyBack` releases them. */
@@ -38,8 +38,8 @@ function tombstones(db: Pick<Db, 'selectFrom'>, deleted_before: Date) {
 }
 
 /**
- * Operations are locked before workspaces, as everywhere (operations/store.ts), and in the order of their ids. Otherwise this could
- * deadlock with another cell that removes the source of a fork whose target is removed here.
+ * Operations are locked before workspaces, as everywhere, and in the order of their ids. Otherwise this could deadlock with another cell
+ * that removes the source of a fork whose target is removed here.
  */
 async function lockOperations(tx: Tx, workspace_ids: string[]): Promise<void> {
   await tx
@@ -55,10 +55,7 @@ function namesOf(rows: readonly { id: string }[]): string[] {
   return rows.map(({ id }) => id)
 }
 
-/**
- * A checkpoint stays while its workspace would resume from it, or while an operation holds the workspace. The next reconcile pass removes
- * the files.
- */
+/** A checkpoint stays while its workspace would resume from it or is held. The next reconcile pass removes the files. */
 export async function dropExpiredCheckpoints(db: Db, now: Date, deleted_before: Date): Promise<number> {
   const { rows } = await sql`
     delete from checkpoints where id = any(array(

@@ -3,7 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 
-/** No other row names them. The newest always stay, and with them the highest fence of a workspace (decision 70). */
+/** No other row names these. The newest always stay, and with them a workspace's highest fence (decision 70). */
 const DROPPED: readonly OperationKind[] = [
   'open',
   'suspend',

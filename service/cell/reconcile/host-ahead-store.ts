@@ -35,14 +35,10 @@ export interface Repairing {
   operation_id: string
   fence: number
   now: Date
-  /** Until then data that the row does not name can be restored. */
   expires_at: Date
 }
 
-/**
- * Fails operations that the host has left behind. The row and its checkpoints follow the host.
- * @throws LostRace if the row has changed since it was read: nothing has changed.
- */
+/** @throws LostRace if the row has changed since it was read: nothing has changed. */
 export async function repair(db: Db, seen: ExpectedRow, to: Repair, kept: CheckpointInfo[], by: Repairing): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const error = operationError('interrupted', 'The database was put back to a time before this operation ended')

@@ -10,16 +10,13 @@ import { logOverdue } from '../../core/workspaces/under-way/overdue.ts'
 import type { MachineHost } from '../host/hostd.ts'
 import type { Subject } from '../host/subject.ts'
 
-/** Waits at a call of the host until the fault has struck. */
 interface Work {
-  /** No row has it under way any more. */
   over(): Promise<boolean>
   cancel?(): Promise<unknown>
   goOn?(): void
 }
 
 interface Kind {
-  /** null: the guest waits. */
   verb: keyof MachineHost | null
   of: Subject['kind'] | null
   is_forward?: true
@@ -207,7 +204,7 @@ async function open(world: World): Promise<Work> {
   return { over: isOver(world, operation_id), cancel: () => world.operate(workspace_id, 'delete') }
 }
 
-/** A build or a warm capture covers its machine. The api's kinds are in tests/api/endings.test.ts and exports.test.ts. */
+/** A build or a warm capture covers its machine. tests/api/endings.test.ts and exports.test.ts have the api's kinds. */
 type Elsewhere = 'build_machine' | 'organization_deletion' | 'export' | 'pushed_invoice'
 
 const KINDS: Record<Exclude<WorkKindName, Elsewhere> | 'volume_delete', Kind> = {
@@ -281,7 +278,6 @@ for (const [name, kind] of Object.entries(KINDS)) {
       if (kind.verb !== null) await met
       const { engine, executions } = await strike(world, process, work, work.goOn ?? goOn)
       await world.until(async () => {
-        // Otherwise once a minute.
         await sql`select pg_notify('berth_layer_list', ''), pg_notify('berth_template_capture', '')`.execute(world.db)
         await executions.endAbandoned()
         await engine.watch()?.sweep()

@@ -28,15 +28,11 @@ export function orphanFilesOf(row: Naming, files: SubjectFiles, machine: Machine
   }
 }
 
-/** Of a history that the rows do not know. */
 export interface HostAhead extends OrphanFiles {
   machine: Machine | undefined
 }
 
-/**
- * @param fences above `known`, the highest that the rows know, up to `ours`: the next pass handles newer ones.
- * @returns null if the rows know all.
- */
+/** @param fences above `known`, the highest that the rows know, up to `ours`: the next pass handles newer ones. */
 export function hostAheadOf(
   row: Naming,
   files: SubjectFiles | undefined,
@@ -70,8 +66,8 @@ export type Repair =
 
 /**
  * A running machine is what its user last saw. Without one the newest disk of a later epoch replaces what the row names, or else the newest
- * checkpoint. A disk comes first: the workspace was running on it, and a snapshot is older. Data of the row's own epoch replaces it only if
- * what the row names is gone.
+ * checkpoint. A disk comes first: the workspace was running on it. Data of the row's own epoch replaces it only if what the row names is
+ * gone.
  */
 export function repairOf(row: Naming, files: SubjectFiles | undefined, ahead: HostAhead, own: Machine | undefined): Repair {
   if (ahead.machine !== undefined) return { kind: 'running', machine: ahead.machine }

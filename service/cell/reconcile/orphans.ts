@@ -9,7 +9,6 @@ const DAY_MS = 24 * 3600 * 1000
 /**
  * After a database restore rows follow a host of a later time. What the rows do not name is kept before the rows change.
  * @param begins no other part of this process acts yet: operations under way in the rows are abandoned.
- * @returns the workspaces that were changed.
  */
 export async function adoptHostState(
   sweep: ReconcilePass,
@@ -101,7 +100,6 @@ export async function dropUnnamed(
   await sweep.host.quarantine({ ...fence, disks: named('disk'), checkpoints: named('checkpoint') })
 }
 
-/** Workspaces that no row has ever named are stopped and quarantined. */
 export async function removeOrphans(
   sweep: ReconcilePass,
   known: Map<string, ExpectedRow>,
@@ -130,7 +128,7 @@ async function remove(sweep: ReconcilePass, id: string, row: ExpectedRow | undef
   report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)
 }
 
-/** No workspace uses its machine. The memory is lost; disk and checkpoints are kept. */
+/** The memory is lost; disk and checkpoints are kept. */
 async function keep(sweep: ReconcilePass, id: string, machine: Machine | undefined): Promise<void> {
   try {
     await sweep.host.quarantine({ ...passHeader(sweep, id, 0, 'quarantine'), whole: true, disks: [], checkpoints: [] })

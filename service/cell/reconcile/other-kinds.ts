@@ -24,8 +24,8 @@ export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
 
 /**
  * A row of `machines` exists from before its machine until the machine is gone, and rows are read after the inventory: without a row it is
- * an orphan. Nothing goes to quarantine: results are in the database or the layers, or can be made again. The host's copy of an execution's
- * tree stays for some hours after its last use.
+ * an orphan. Nothing goes to quarantine: results are in the database or the layers, or can be made again. The copy of an execution's tree
+ * stays for some hours.
  */
 export async function sweepOtherKinds(sweep: ReconcilePass, { machines, files }: Inventory): Promise<void> {
   const found = [...machines, ...files].filter((one) => !isWorkspace(one)).map(({ subject }) => subject)
@@ -57,7 +57,6 @@ async function keptCopies({ db, clock }: ReconcilePass, subjects: readonly Subje
 
 const ATTEMPT = /^e\d+\.\d+$/
 
-/** Keeps the copy. */
 async function dropAttempts(sweep: ReconcilePass, subject: Subject, files: Inventory['files']): Promise<void> {
   const names = files.find((one) => subjectName(one.subject) === subjectName(subject))?.disks.filter((name) => ATTEMPT.test(name)) ?? []
   if (names.length === 0) return

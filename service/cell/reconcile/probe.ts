@@ -17,7 +17,7 @@ export interface ProbeContext extends Omit<ReconcileContext, 'quarantine_days'> 
 const LOOK_MS = 2000
 const QUESTIONS_MAX = 64
 
-/** Ends machines whose agent hangs, or that were stopped from outside: no event reports those. */
+/** No event reports a hanging agent or a machine that was stopped from outside. */
 export function startProbe(context: ProbeContext, signal: AbortSignal): void {
   const silent = new Map<string, Silence>()
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be probed')
@@ -69,7 +69,7 @@ function nameOf({ id, machine }: { id: string; machine: { fence: number } }): st
   return `${id}:${machine.fence}`
 }
 
-/** The host may have frozen or paused it. The fence is drawn first: every later request has a higher one and wins. */
+/** The fence is drawn first: every later request has a higher one and wins. */
 async function end(context: ProbeContext, { id, machine }: Answering): Promise<void> {
   const fence = await drawFence(context.db)
   const found = (await context.host.glance()).machines.find((one) => one.subject.id === id && one.fence === machine.fence)

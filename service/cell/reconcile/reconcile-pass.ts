@@ -23,12 +23,9 @@ export interface ReconcileContext {
   quarantine_days: number
   metrics?: ReconcileMetrics
   room?: Pick<CapacityAllocator, 'released' | 'ended'>
-  /** For tests. */
   one_ms?: number
-  /** Whether all that a pass found is repaired. Absent in tests. */
   compared?: (is_whole: boolean) => void
   parking?: Pick<Parking, 'inTransition'>
-  /** Links to machines of other kinds: they end with their machines. */
   guests?: Pick<GuestLinks, 'died' | 'comparing'>
 }
 
@@ -49,10 +46,9 @@ export function report(sweep: ReconcilePass, what: Recovery, text: string): void
   sweep.metrics?.recovered(what)
 }
 
-/** Removing files may take the host minutes. It goes on, and the next pass finds the rest. */
+/** Removing files may take the host minutes: it goes on, and the next pass finds the rest. */
 const ONE_MS = 10_000
 
-/** One workspace that fails or takes long must not block the others. */
 export async function guarded(sweep: ReconcilePass, workspace_id: string, work: () => Promise<void>): Promise<void> {
   try {
     await withTimeout(sweep.one_ms ?? ONE_MS, 'putting one right', work())

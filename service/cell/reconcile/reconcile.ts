@@ -14,9 +14,8 @@ import type { LiveMachine } from '../host/live-machine.ts'
 import { isWorkspace } from '../host/subject.ts'
 
 /**
- * Repairs differences between rows and host after a crash, a lost answer or a death. Operations repair their own workspaces. Rows are read
- * before the inventory. A change in between alters the state or epoch that guards every write here, or has drawn a higher fence, and the
- * host refuses the repair.
+ * Operations repair their own workspaces. Rows are read before the inventory. A change in between alters the state or epoch that guards
+ * every write here, or has drawn a higher fence, and the host refuses the repair.
  * @param begins the first pass of this process's term: no other part of the cell acts yet.
  */
 export async function reconcile(context: ReconcileContext, begins = false): Promise<Compared> {
@@ -118,7 +117,7 @@ async function compare(
   files: SubjectFiles | undefined,
 ): Promise<void> {
   if (sweep.moving.has(row.id) || sweep.unsettled.has(row.id)) return
-  // A hibernated workspace's machine was not stopped yet, or never became the workspace's.
+  // It was not stopped yet, or never became the hibernated workspace's.
   const own = machine?.epoch === row.ownership_epoch && row.residency === 'resident' ? machine : undefined
   if (own !== undefined && row.observed_state === 'running') await adopt(sweep, row, own)
   if (row.active) return
@@ -153,7 +152,6 @@ async function adopt(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): 
 
 type Settle = (sweep: ReconcilePass, row: ExpectedRow, own: Machine | undefined) => Promise<void>
 
-/** Only an operation may leave these states, and none is left. */
 const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   running: async (sweep, row, own) => {
     if (own === undefined && row.residency === 'resident') await move(sweep, row, 'died')
@@ -182,7 +180,6 @@ async function move(sweep: ReconcilePass, row: ExpectedRow, event: Parameters<ty
 
 async function stopOrphan(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): Promise<void> {
   await sweep.host.stop({ ...passHeader(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
-  // A hibernated workspace runs on without it: no stream ends.
   if (row.residency === 'resident') sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
   else sweep.table.parkMachine(row.id, machine.fence)
   sweep.room?.ended(row.id, machine.fence)

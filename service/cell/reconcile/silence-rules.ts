@@ -10,11 +10,8 @@ export interface Silence {
 
 export interface SilentLook {
   cpu_usec: number
-  /** Monotonic. */
   looked_ms: number
-  /** null: not known. */
   cpu_millis: number | null
-  /** Idle share of the computer's processors since the last probe. */
   spare_share: number
 }
 
@@ -28,7 +25,7 @@ const OWN_SHARE_MAX = 0.5
 /** Nor does the computer when a quarter of it is idle. */
 const SPARE_SHARE_MIN = 0.25
 
-/** Pure. Use before the first probe is not known, and counts for nothing. */
+/** Use before the first probe is not known, and counts for nothing. */
 export function nextSilence(last: Silence | undefined, { cpu_usec, looked_ms, cpu_millis, spare_share }: SilentLook): Silence {
   if (last === undefined) return { looks: 1, still: 1, unhindered: 1, cpu_usec, looked_ms }
   const used_usec = cpu_usec - last.cpu_usec

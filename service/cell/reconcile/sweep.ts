@@ -16,7 +16,7 @@ export interface UnderWayContext {
 const LOOK_MS = 15_000
 
 /**
- * Works also while the host is away. `reconcile.ts` compares machines and captures of builds.
+ * Works also while the host is away.
  * @param leftovers requests a reconcile pass: ended work may have left a machine.
  */
 export function startSweeping(context: UnderWayContext, leftovers: () => void, signal: AbortSignal): void {

@@ -6,8 +6,8 @@ import { readFates } from '../operations/volumes/store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * A volume that no row names stays for the quarantine's days: a restored database does not know newer volumes. Rows are read after the
- * inventory, and a row exists before its volume.
+ * A restored database does not know newer volumes: one without a row stays for the quarantine's days. Rows are read after the inventory,
+ * and a row exists before its volume.
  */
 export async function sweepVolumes(sweep: ReconcilePass, { volumes }: Inventory): Promise<void> {
   if (volumes.length === 0) return
@@ -43,7 +43,6 @@ async function keep(sweep: ReconcilePass, volume_id: string, is_kept: boolean): 
   }
 }
 
-/** A clock before the start of the quarantine ends nothing. */
 function isOver({ clock, quarantine_days }: ReconcilePass, { kept_since }: VolumeHere): boolean {
   return kept_since !== undefined && clock.now().getTime() - new Date(kept_since).getTime() >= quarantine_days * DAY_MS
 }

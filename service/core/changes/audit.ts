@@ -6,9 +6,7 @@ export type Actor =
   | { kind: 'api_key' | 'user'; id: string }
   /** `name`: the owner of the token, `api_key:<id>` or `user:<id>`. The agent session may be deleted later. */
   | { kind: 'tool_token'; id: string; name: string }
-  /** `name` is the account on the command line. */
   | { kind: 'operator'; name: string }
-  /** Where a reader may ask who made the change. */
   | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
 
 export function actorFacts(actor: Actor): ActorFacts {
@@ -43,7 +41,7 @@ export type AuditTargetKind =
 /** One record per caller, tool, workspace and minute. */
 export const TOOL_CALLS = 'tools.use'
 
-/** null: it belongs to the organization, or to the installation. */
+/** null: the owner is the organization, or the installation. */
 export interface AuditTarget {
   kind: AuditTargetKind
   id: string

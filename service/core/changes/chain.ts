@@ -9,20 +9,19 @@ export const CHAIN_START: Link = { sequence: 0, sha256: Buffer.alloc(32) }
 /** For records that belong to no organization. */
 export const INSTALLATION_CHAIN = '00000000-0000-0000-0000-000000000000'
 
-/** The number of records up to it, and the hash over all of them. */
+/** Over all records up to it. */
 export interface Link {
   sequence: number
   sha256: Buffer
 }
 
-/** Pure. docs/operating/people.md describes the computation for auditors. */
+/** docs/operating/people.md describes the computation for auditors. */
 export function linkAfter(before: Link, row: EventFacts): Link {
   const sequence = before.sequence + 1
   const text = [before.sha256.toString('hex'), String(sequence), factsOf(row)].join('\n')
   return { sequence, sha256: createHash('sha256').update(text).digest() }
 }
 
-/** One line of JSON: fixed field order, details sorted by name. */
 function factsOf(row: EventFacts): string {
   return JSON.stringify([
     row.id,
@@ -43,7 +42,6 @@ function factsOf(row: EventFacts): string {
 
 export type Broken = { sequence: number; id: string | null; why: string }
 
-/** Else the last link. Pure. */
 export function firstBroken(before: Link, rows: readonly EventRow[]): Broken | Link {
   let link = before
   for (const row of rows) {

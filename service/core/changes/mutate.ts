@@ -11,7 +11,6 @@ declare const recorded: unique symbol
 /** Only `mutate` creates one, and every write of tenant or operator state requires one: no change is without its audit record. */
 export type ChangeTx = Tx & { readonly [recorded]: true }
 
-/** For rows that store the actor as well. */
 const actors = new WeakMap<ChangeTx, Actor>()
 
 export function actorOf(tx: ChangeTx): Actor {
@@ -26,8 +25,8 @@ const DEADLOCK = '40P01'
 const ENDING = 'BE404'
 
 /**
- * Work and audit record are one transaction. Retries after a StaleReadError and after a deadlock; after the last try it throws a retryable
- * conflict.
+ * Work and audit record are one transaction. It is retried after a StaleReadError and after a deadlock; after the last try it throws a
+ * retryable conflict.
  * @param subject null: nothing changed, and nothing is recorded.
  */
 export async function mutate<Result>(

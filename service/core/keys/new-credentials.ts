@@ -14,7 +14,6 @@ export function newApiKey(): NewApiKey {
   return apiKeyOf(`sfk_${randomBytes(8).toString('hex')}_${randomBytes(32).toString('hex')}`)
 }
 
-/** Throws where the text is no key. */
 export function apiKeyOf(api_key: string): NewApiKey {
   const [, key_id, secret] = API_KEY.exec(api_key) ?? []
   if (key_id === undefined || secret === undefined) throw new Error('The text is not an API key of Berth')

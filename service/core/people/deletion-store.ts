@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Organizations that are not being deleted. Their owners cannot change until the transaction ends. */
+/** Their owners cannot change until the transaction ends. */
 export async function lockOwned(tx: ChangeTx, person_id: string): Promise<{ id: string; owners: number }[]> {
   const owned = tx.selectFrom('memberships').select('organization_id').where('person_id', '=', person_id).where('role', '=', 'owner')
   const locked = await tx
@@ -28,13 +28,12 @@ export async function lockOwned(tx: ChangeTx, person_id: string): Promise<{ id: 
     .execute()
 }
 
-/** @returns the ids of the organizations that the person has left. */
 export async function deleteMemberships(tx: ChangeTx, person_id: string): Promise<string[]> {
   const rows = await tx.deleteFrom('memberships').where('person_id', '=', person_id).returning('organization_id').execute()
   return rows.map(({ organization_id }) => organization_id)
 }
 
-/** The anonymised row stays, because other rows reference it. */
+/** Other rows reference the anonymised row. */
 export async function erasePerson(tx: ChangeTx, id: string, email: string, now: Date): Promise<void> {
   await tx.deleteFrom('recovery_codes').where('person_id', '=', id).execute()
   await tx.deleteFrom('email_tokens').where('person_id', '=', id).execute()

@@ -9,11 +9,10 @@ const TAG_BYTES = 16
 
 /** The key is outside the database: a copy of the database reveals neither secrets nor links. */
 export interface PersonSecrets {
-  /** The second factor. */
   seal(person_id: string, value: Buffer): Buffer
   /** null: sealed by another key, or for another person. */
   open(person_id: string, sealed: Buffer): Buffer | null
-  /** Of a mail's link: the same each time the mail is retried. */
+  /** The same each time the mail is retried. */
   tokenOf(mail_id: string): string
 }
 
@@ -46,7 +45,7 @@ export async function openPersonSecrets(directory: string): Promise<PersonSecret
   }
 }
 
-/** Links' tokens and recovery codes are long and random, so a fast hash is enough. */
+/** Tokens and recovery codes are long and random: a fast hash is enough. */
 export function digestOf(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }

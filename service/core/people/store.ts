@@ -11,7 +11,7 @@ export function findPerson(db: Db, email: string): Promise<Selectable<Database['
     .executeTakeFirst()
 }
 
-/** Creates the person where absent. One person has one row in all organizations. */
+/** One person has one row in all organizations. */
 export async function insertPersonWithRole(
   tx: ChangeTx,
   person: Insertable<Database['people']>,
@@ -39,7 +39,6 @@ export async function insertPersonSession(tx: ChangeTx, session: Insertable<Data
   await tx.insertInto('person_sessions').values(session).execute()
 }
 
-/** Never a token. */
 export function listPersonSessions(db: Db, person_id: string) {
   return db
     .selectFrom('person_sessions')
@@ -49,7 +48,6 @@ export function listPersonSessions(db: Db, person_id: string) {
     .execute()
 }
 
-/** @param only undefined: all sessions. */
 export async function revokePersonSessions(tx: ChangeTx, person_id: string, only: string | undefined, now: Date): Promise<number> {
   const { numUpdatedRows } = await tx
     .updateTable('person_sessions')

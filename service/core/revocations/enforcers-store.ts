@@ -3,7 +3,7 @@ import type { RevocationScope } from './messages.ts'
 import { idOf } from './messages.ts'
 import type { Db } from '../../db/database.ts'
 
-/** A process owns the cell: the lock of service/cell/operations/ownership.ts, a 64-bit hash in two halves. */
+/** The lock of service/cell/operations/ownership.ts: a 64-bit hash in two halves. */
 const LOCKED = sql`exists (
   select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 1
     and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('berth cell ' || cells.id, 0))`
@@ -13,7 +13,6 @@ export interface EnforcerQuery {
   payload: string
   /** A cell that was last seen before and no longer has its lock admits no caller. */
   seen_since: Date
-  /** `application_name` of the apis' listener connections. */
   listener_name: string
 }
 

@@ -3,7 +3,7 @@ import { isUuid } from '../../lib/ids.ts'
 /** Only its enforcers are asked. */
 export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${string}`
 
-/** `application_name` of an api's listener connection. A revocation asks each of them. */
+/** A revocation asks each api's listener connection. */
 export const listenerOf = (application_name: string): string => `${application_name}-listener`
 
 /** Are all changes committed before it applied? Numbers of one asker increase. */

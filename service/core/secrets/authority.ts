@@ -26,8 +26,8 @@ const PLACEHOLDER_BYTES = 20
 const PLACEHOLDER = new RegExp(`${PLACEHOLDER_PREFIX}[0-9a-f]{${2 * PLACEHOLDER_BYTES}}`)
 
 /**
- * Stands for a secret's value in a workspace. It cannot be guessed without the authority's key. It survives rotations, so that running
- * processes continue, and forks, which share the authority of their source.
+ * It cannot be guessed without the authority's key. It survives rotations, so that running processes continue, and forks, which share the
+ * authority of their source.
  */
 export function placeholderOf(private_key: Buffer, secret_id: string): string {
   const digest = createHmac('sha256', private_key).update(`placeholder ${secret_id}`).digest()

@@ -8,9 +8,8 @@ export interface ValueOf {
   version: number
 }
 
-/** Encrypted by a single-use data key, which is sealed for the cells. */
+/** The data key is used once, and sealed for the cells. */
 export interface SealedSecret {
-  /** Of the sealing key. */
   key_id: string
   wrapped_key: string
   /** Nonce, tag, ciphertext. */
@@ -40,7 +39,6 @@ export async function openSecret(opener: Opener, of: ValueOf, { key_id, wrapped_
   return Buffer.concat([decipher.update(ciphertext.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8')
 }
 
-/** The ciphertext of the value does not change. */
 export async function rewrap(
   opener: Opener,
   sealer: Sealer,

@@ -10,7 +10,7 @@ export async function insertSealingKey(tx: ChangeTx, { key_id, public_jwk, creat
     .execute()
 }
 
-/** Transactions may still seal for an older key. Later ones see the newest key. */
+/** Transactions may still seal for an older key. */
 export async function awaitSealers(db: Db): Promise<void> {
   await sql`select pg_advisory_lock(hashtextextended(${SEALING}, 0)), pg_advisory_unlock(hashtextextended(${SEALING}, 0))`.execute(db)
 }
@@ -23,7 +23,6 @@ export async function deleteSealingKey(tx: ChangeTx, key_id: string): Promise<vo
 export interface KeyUse {
   key_id: string
   created_at: Date
-  /** Values and authorities sealed for the key. */
   values: number
 }
 
@@ -51,7 +50,7 @@ export async function listWrapped(db: Db, newest: string, limit: number): Promis
   return rows
 }
 
-/** Only where the row still is as it was read: its value may have been erased since. */
+/** The value may have been erased since. */
 export async function writeWrapped(db: Db, before: WrappedRow, after: Pick<WrappedRow, 'key_id' | 'wrapped_key'>): Promise<void> {
   await db
     .updateTable('secret_versions')

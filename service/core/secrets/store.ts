@@ -9,7 +9,7 @@ export interface SealingKeyRow {
   created_at: Date
 }
 
-/** Newest first; new values are sealed for the newest. */
+/** Newest first: new values are sealed for the newest. */
 export function listSealingKeys(db: Db): Promise<SealingKeyRow[]> {
   return db.selectFrom('sealing_keys').selectAll().orderBy('created_at', 'desc').orderBy('key_id').execute()
 }
@@ -32,7 +32,7 @@ export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, create
   })
 }
 
-/** The project's secret, else the organization's. $1 organization, $2 project; `n` has the names. */
+/** $1 organization, $2 project; `n` has the names. */
 export const MEANT_BY_NAME = `lateral (
   select * from (
     select p.* from secrets p where p.project_id = $2 and p.name = n.name and p.deleted_at is null
@@ -54,7 +54,6 @@ interface Scope {
   project_id: string
 }
 
-/** Unknown names are absent. */
 export function secretsNamed(reads: Reader, { organization_id, project_id }: Scope, names: readonly string[]): Promise<ResolvedSecret[]> {
   return reads.rows(
     'secrets.named',
@@ -64,7 +63,7 @@ export function secretsNamed(reads: Reader, { organization_id, project_id }: Sco
   )
 }
 
-/** Until the transaction ends: no binding outlives its secret. */
+/** No binding outlives its secret. */
 export async function lockNamedSecrets(tx: Tx, { organization_id, project_id }: Scope, names: readonly string[]): Promise<void> {
   await sql`select 1 from secrets where organization_id = ${organization_id} and (project_id = ${project_id} or project_id is null)
     and name = any(${names}) and deleted_at is null order by id for share`.execute(tx)

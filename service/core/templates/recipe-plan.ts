@@ -16,7 +16,7 @@ export interface PlanSources {
   recipe: Recipe
   base: Base
   upload: BuildPlan['upload']
-  /** The base where it is an upload: it is unpacked into a layer. */
+  /** It is unpacked into a layer. */
   base_upload: BuildUpload | null
   plan: CeilingSources['plan']
   /** null: Debian's own. */

@@ -10,7 +10,7 @@ export interface NewVersion {
   layered: boolean
   layers: string[]
   settings: TemplateSettings
-  /** Ceiling of its workspaces; null: none. */
+  /** Ceiling of its workspaces. */
   egress: EgressPolicy | null
 }
 
@@ -22,7 +22,7 @@ export interface LatestVersion {
   egress: EgressPolicy | null
 }
 
-/** Published. `organization_id` null: a template of the platform. */
+/** `organization_id` null: a template of the platform. */
 export function latestVersion(db: Db, organization_id: string | null, slug: string): Promise<LatestVersion | undefined> {
   return versionsOf(db, organization_id, slug)
     .where('template_versions.published_at', 'is not', null)
@@ -30,7 +30,6 @@ export function latestVersion(db: Db, organization_id: string | null, slug: stri
     .executeTakeFirst()
 }
 
-/** Published or not. */
 export function readVersion(db: Db, organization_id: string | null, slug: string, version: number): Promise<LatestVersion | undefined> {
   return versionsOf(db, organization_id, slug).where('template_versions.version', '=', version).executeTakeFirst()
 }
@@ -45,7 +44,6 @@ function versionsOf(db: Db, organization_id: string | null, slug: string) {
     .where('templates.organization_id', organization_id === null ? 'is' : '=', organization_id)
 }
 
-/** Creates the template where it does not exist. */
 export async function publishVersion(
   tx: ChangeTx,
   next: NewVersion,

@@ -7,7 +7,7 @@ export interface GivenSettings {
   settings?: TemplateSettingsInput | undefined
 }
 
-/** For a version saved from a workspace. Absent settings are empty; sizes come from the workspace's own version. */
+/** Sizes come from the workspace's own version. */
 export function savedSettings(of: TemplateSettings, said: GivenSettings): TemplateSettings {
   const { defaults = {}, settings = {} } = said
   const { cpu_millis, memory_mib, disk_gib } = of.defaults
@@ -23,7 +23,6 @@ export function savedSettings(of: TemplateSettings, said: GivenSettings): Templa
   })
 }
 
-/** Given fields replace those of the draft's base. */
 export function draftSettings(of: TemplateSettings, { defaults, settings = {} }: GivenSettings): TemplateSettings {
   if (defaults !== undefined && settings.defaults !== undefined)
     throw fail('validation_failed', 'invalid_settings', 'defaults are said twice', { details: { field: 'settings.defaults' } })

@@ -8,7 +8,7 @@ export interface CeilingSources {
   plan: { [resource in keyof Resources]: number | null }
 }
 
-/** min(template, cap, plan) (App, "Open body"). An absent cap is the template's default size; an absent plan limit restricts nothing. */
+/** App, "Open body". An absent cap is the template's default size; an absent plan limit restricts nothing. */
 export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources {
   const of = (resource: keyof Resources) =>
     Math.min(template.ceiling[resource], caps[resource] ?? template.defaults[resource], plan[resource] ?? Number.POSITIVE_INFINITY)
@@ -19,7 +19,6 @@ export function isCut(caps: Partial<Resources>, ceilings: Resources): boolean {
   return RESOURCES.some((resource) => (caps[resource] ?? 0) > ceilings[resource])
 }
 
-/** The source's, lowered by caps, the template's ceiling and the present plan. */
 export function forkCeilings(
   source: Resources,
   caps: Partial<Resources>,

@@ -14,7 +14,6 @@ export interface IdleFacts {
   suspend_after_seconds: number | null
   suspend_not_before: Date | null
   idle_gaps: IdleGaps | null
-  /** Consecutive failed idle suspends; none starts before `idle_retry_at`. */
   idle_failures: number
   idle_retry_at: Date | null
 }
@@ -31,7 +30,7 @@ export interface PendingSuspend {
   not_before: Date
 }
 
-/** The workspace's, else its template version's, else adaptive (App, "Lifecycle rules"). */
+/** App, "Lifecycle rules". */
 export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'template_defaults' | 'idle_gaps'>): IdleRule {
   if (facts.lifetime === 'session') {
     const timeout_seconds = facts.template_defaults.session_idle_seconds ?? LIMITS.idle.session_seconds
@@ -52,7 +51,6 @@ export function fixedSeconds(policy: string): number | null {
   return seconds >= LIMITS.idle.fixed_seconds_min && seconds <= LIMITS.idle.fixed_seconds_max ? seconds : null
 }
 
-/** null also: a later tool call has cancelled it. */
 export function pendingSuspend(facts: IdleFacts): PendingSuspend | null {
   const { suspend_requested_at, suspend_after_seconds, suspend_not_before, tool_call_at } = facts
   if (suspend_requested_at === null || suspend_after_seconds === null || suspend_not_before === null) return null
@@ -71,12 +69,12 @@ export interface IdleEnd {
   asked: PendingSuspend | null
 }
 
-/** In the future while a command or a keepalive keeps the workspace awake. */
+/** It is in the future while a command or a keepalive keeps the workspace awake. */
 export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts): Date {
   return new Date(Math.max(active_at.getTime(), busy_until?.getTime() ?? 0, keepalive_until?.getTime() ?? 0))
 }
 
-/** Limited to an hour from now, and the longest time limit after the last activity. The guest is asked again within the hour. */
+/** The limits: an hour from now, and the longest time limit after the last activity. The guest is asked again within the hour. */
 export function commandBusyUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
   const hour_ms = now.getTime() + LIMITS.idle.command_busy_seconds_max * 1000
   return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec.timeout_ms_max))
@@ -100,7 +98,6 @@ function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
   return { at: new Date(at_ms), by: 'policy', asked: null }
 }
 
-/** A minute after the first failure, doubled with each, at most six hours. */
 export function idleRetryAt(failures: number, now: Date): Date {
   const seconds = Math.min(LIMITS.idle.retry_seconds_min * 2 ** (failures - 1), LIMITS.idle.retry_seconds_max)
   return new Date(now.getTime() + seconds * 1000)

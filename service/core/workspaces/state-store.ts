@@ -14,7 +14,6 @@ export async function writeDesiredState(
     .execute()
 }
 
-/** Revokes tokens issued until now. */
 export async function markDeleted(tx: ChangeTx, id: string, ended_reason: string | null, now: Date) {
   return tx
     .updateTable('workspaces')

@@ -18,8 +18,8 @@ interface Enforcing {
 }
 
 /**
- * Machines start with the workspace's current policy. The host's response acknowledges it for that epoch. Executions acknowledge nothing,
- * and machines of other kinds bring their own policy.
+ * The host's response to a start acknowledges the policy for that epoch. Executions acknowledge nothing, and machines of other kinds bring
+ * their own policy.
  */
 export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
   const { book } = context
@@ -55,7 +55,6 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
   return Object.assign(Object.create(host) as MachineHost, own)
 }
 
-/** @returns null if the host does not enforce policies */
 export function reportedPolicyOf({ subject, epoch, fence, egress }: Machine): ReportedPolicy | null {
   return egress === undefined ? null : { workspace_id: subject.id, epoch, fence, ...egress }
 }

@@ -7,7 +7,7 @@ import { hostEgress } from './enforcing.ts'
 import type { EgressReconcilerContext } from './reconciler.ts'
 import { type ExecutionMachine, executionsOf } from './store.ts'
 
-/** Commands of file-first workspaces are short: no row acknowledges their policies. */
+/** Commands are short: no row acknowledges their policies. */
 export interface ExecutionPolicies {
   /** @param of null: all workspaces */
   changed(of: { workspace_ids: readonly string[] } | { project_id: string } | null): Promise<void>
@@ -20,7 +20,7 @@ const AGAIN_MS = 500
 export function executionPolicies(context: EgressReconcilerContext, signal: AbortSignal): ExecutionPolicies {
   const { cell_id, db, log } = context
   const last = new Map<string, Promise<void>>()
-  /** One at a time per workspace: an older policy cannot be applied last. */
+  /** An older policy cannot be applied last. */
   const inTurn = (machine: ExecutionMachine): Promise<void> => {
     const { workspace_id } = machine
     const next = (last.get(workspace_id) ?? Promise.resolve())
@@ -64,7 +64,7 @@ async function bring(
       return
     } catch (error) {
       if (!(error instanceof HostFailure)) throw error
-      // It has ended or was replaced, or has not started; then its start reads the policy again.
+      // It has ended, was replaced, or has not started; its start reads the policy again.
       if (error.code === 'fenced' || error.code === 'not_running' || error.code === 'not_found') return
       if (tries >= TRIES_MAX) throw error
       await setTimeout(AGAIN_MS, undefined, { signal }).catch(() => undefined)

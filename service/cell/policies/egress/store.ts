@@ -3,7 +3,6 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { Db } from '../../../db/database.ts'
 import type { HostDenial } from '../../host/egress.ts'
 
-/** `epoch` and `fence` identify the machine. */
 export interface ReportedPolicy {
   workspace_id: string
   epoch: number
@@ -23,7 +22,6 @@ export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision
     where excluded.epoch >= workspace_egress.epoch and excluded.fence >= workspace_egress.fence`.execute(db)
 }
 
-/** null: no running operation holds it. */
 export async function fencingTokenOfHolder(db: Db, workspace_id: string): Promise<number | null> {
   const row = await db
     .selectFrom('workspace_holds as h')
@@ -67,7 +65,6 @@ export async function executionsOf(
   return found.execute()
 }
 
-/** The host's present counts. Keeps as many denials of a workspace as the API lists. */
 export async function writeDenials(db: Db, workspace_id: string, denials: HostDenial[]): Promise<void> {
   const column = <K extends keyof HostDenial>(name: K) => denials.map((one) => one[name])
   await db.transaction().execute(async (tx) => {

@@ -24,7 +24,6 @@ interface AuthoritiesDeps {
   ids: Ids
 }
 
-/** Decrypted keys in memory. */
 const OPEN_MAX = 2000
 
 export function createAuthorities({ db, opener, clock, ids }: AuthoritiesDeps): Authorities {

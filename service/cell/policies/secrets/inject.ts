@@ -16,7 +16,7 @@ interface PutInDeps {
 }
 
 /**
- * The newest value of each bound secret with hosts that the workspace may use. Nothing is kept here.
+ * Nothing is kept here.
  * @returns null if there is no machine of this epoch
  */
 export async function secretsToInject(deps: PutInDeps, workspace_id: string, epoch: number): Promise<ProxyAnswer | null> {

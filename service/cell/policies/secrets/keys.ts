@@ -9,14 +9,12 @@ import type { Clock } from '../../../lib/clock.ts'
 export interface SecretKeysDeps {
   /** Only the cell's user can enter it. All cells of an installation have the same files. */
   directory: string
-  /** '': none. */
   command: string
   db: Db
   clock: Clock
   log: Logger
 }
 
-/** Between two reads of the folder for a key that could not be opened. */
 const READ_MS = 1000
 
 /** The first cell of an installation makes the first key. */

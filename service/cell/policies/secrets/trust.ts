@@ -5,10 +5,9 @@ import { type CallBounds, readBytes } from '../../host/agent-answer.ts'
 import type { LiveMachine } from '../../host/live-machine.ts'
 import type { KnownAuthority } from './authorities.ts'
 
-/** Debian's file for an administrator's authority, and its bundle of all. */
+/** Debian's places for an administrator's authority, and for all. */
 const OWN_FILE = '/usr/local/share/ca-certificates/berth-authority.crt'
 const BUNDLE = '/etc/ssl/certs/ca-certificates.crt'
-/** Far more than all public authorities take. */
 const BUNDLE_BYTES_MAX = 4 << 20
 const MACHINES_MAX = 10_000
 
@@ -23,10 +22,7 @@ export const TRUST_VARIABLES: Readonly<Record<string, string>> = {
 }
 
 export interface Trust {
-  /**
-   * Once per machine.
-   * @returns false after a failure; commands start nevertheless
-   */
+  /** @returns false after a failure; commands start nevertheless */
   bring(
     agent: AgentLink,
     workspace_id: string,
@@ -70,7 +66,6 @@ async function put(agent: AgentLink, path: string, content: Buffer, bounds: Call
   await agent.writeFile(path, { create_parents: true, mode: '0644' }, Readable.from([content]), sent, bounds)
 }
 
-/** A template may have no public authorities. */
 async function bundleOf(agent: AgentLink, bounds: CallBounds): Promise<Buffer> {
   const { size } = await agent.statFile(BUNDLE, false, bounds).catch(() => ({ size: 0 }))
   if (size === 0) return Buffer.alloc(0)

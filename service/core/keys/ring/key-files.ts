@@ -36,7 +36,6 @@ export async function filesIn(directory: string): Promise<{ name: string; writte
   return Promise.all(names.map(async (name) => ({ name, written_at: (await stat(join(directory, name))).mtime })))
 }
 
-/** No error where it is absent. */
 export async function dropFile(directory: string, name: string): Promise<void> {
   await rm(join(directory, name), { force: true })
 }
@@ -45,7 +44,6 @@ function temporaryName(path: string): string {
   return `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
 }
 
-/** null: there is no such file. */
 export async function readExisting(path: string): Promise<Buffer | null> {
   try {
     return await readFile(path)

@@ -8,11 +8,9 @@ import { dropFile, filesIn, readExisting, readOrCreate } from './key-files.ts'
 import { announceKey, listKeys, writeCheck, type KeyRow } from './key-ring-store.ts'
 import { activeOf, FIRST_KEY_ID, PURPOSES, type Purpose } from './purposes.ts'
 
-/** HMAC over data that only this service may create. */
 export interface KeyRing {
-  /** The id of the active key, followed by `bytes` bytes of the HMAC. */
+  /** Begins with the id of the active key. */
   sign(bytes: number, ...parts: (string | Buffer)[]): Buffer
-  /** Without a key id, the first key is tried. */
   verifies(signed: Buffer, bytes: number, ...parts: (string | Buffer)[]): boolean
 }
 
@@ -37,12 +35,11 @@ interface RingKey {
 
 const SECRET_BYTES = 32
 const KEY_ID_BYTES = 4
-/** Of installations older than the key ring: the first key of each purpose derives from it. */
+/** Of installations older than the key ring. */
 const UNVERSIONED_FILE = 'service-secret'
 const FILE = /^(cursor|idempotency)\.([0-9a-f]{8})\.key$/
 const RETRY_MS = 1000
 
-/** Creates missing keys, and reads again on each announcement. */
 export async function openKeyRings(deps: KeyRingDeps): Promise<KeyRings> {
   await announceFiles(deps)
   const rings = new Map<Purpose, RingKey[]>()
@@ -120,7 +117,7 @@ async function readRing(deps: KeyRingDeps, purpose: Purpose): Promise<RingKey[]>
   return readRing(deps, purpose)
 }
 
-/** null: retired or lost. Signatures of a lost key are refused; a new secret under its id would not restore them. */
+/** A new secret under the id of a lost key would not restore its signatures. */
 async function secretOf({ directory, db, logger }: KeyRingDeps, row: KeyRow): Promise<Buffer | null> {
   const { purpose, key_id, check_sha256, retired_at } = row
   const name = `${purpose}.${key_id}.key`

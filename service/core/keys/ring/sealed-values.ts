@@ -10,19 +10,18 @@ import {
 } from 'jose'
 import { readOrCreate } from './key-files.ts'
 
-/** Opening a value under another identity fails, so it cannot be copied into another row. */
+/** A value cannot be copied into another row: opening it under another identity fails. */
 export interface SealedSubject {
   purpose: string
-  /** Table and primary key, as 'secret_versions/<uuid>/3'. */
+  /** As 'secret_versions/<uuid>/3'. */
   row: string
 }
 
-/** Holds only the public key, so it cannot open values. */
 export interface Sealer {
   seal(subject: SealedSubject, value: Buffer): Promise<SealedValue>
 }
 
-/** Throws where the subject differs, the value was changed, or its key is absent. */
+/** Throws where the subject differs or the value was changed. */
 export interface Opener {
   open(subject: SealedSubject, value: SealedValue): Promise<Buffer>
 }
@@ -48,7 +47,6 @@ const CURVE = 'P-256'
 /** In the protected header, which the cipher authenticates. */
 const SUBJECT = 'berth_subject'
 
-/** Created on first use, in a folder of the opener's user. */
 export async function openSealingKey(directory: string, name: string): Promise<SealingKey> {
   const file = `${name}.jwk.json`
   return sealingKeyOf(file, await readOrCreate(directory, file, newKeyText))
@@ -92,7 +90,6 @@ export function openerOf(keys: readonly SealingKey[]): Opener {
   }
 }
 
-/** Unambiguous. */
 function subjectText({ purpose, row }: SealedSubject): string {
   return JSON.stringify([purpose, row])
 }

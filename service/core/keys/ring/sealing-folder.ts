@@ -18,13 +18,11 @@ export interface KeyFile {
 }
 
 export interface SealingFolder {
-  /** An invalid file is reported through `spoilt` and skipped. */
+  /** An invalid file is skipped. */
   files(): Promise<KeyFile[]>
-  /** Created on first use, and wrapped where a wrapper is set. */
   make(name: string): Promise<KeyFile>
 }
 
-/** Secrets are sealed for these key pairs. */
 export function sealingFolder(
   directory: string,
   wrapping: KeyWrapper | null,
@@ -78,7 +76,7 @@ async function keyFileOf(file: string, content: Buffer, wrapping: KeyWrapper | n
   }
 }
 
-/** Empty where the folder is absent or unreadable: the doctor only reads, and creates nothing. */
+/** The doctor only reads, and creates nothing. */
 async function namesIn(directory: string): Promise<string[]> {
   try {
     return await readdir(directory)

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** A key service wraps private keys: a copy of the folder is useless without that service. */
+/** A copy of the folder is useless without the key service. */
 export interface KeyWrapper {
   wrap(key: Buffer): Promise<Buffer>
   unwrap(wrapped: Buffer): Promise<Buffer>
@@ -13,7 +13,7 @@ const COMPLAINT_CHARACTERS_MAX = 500
 /** The service's own environment contains the database password. */
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
 
-/** The program is started with `wrap` or `unwrap`, reads the input from stdin, and writes the result to stdout. */
+/** The program reads the input from stdin, and writes the result to stdout. */
 export function commandKeyWrapper(program: string, answer_ms: number = ANSWER_MS): KeyWrapper {
   const run = (verb: 'wrap' | 'unwrap') => (given: Buffer) => answerOf(program, verb, given, answer_ms)
   return { wrap: run('wrap'), unwrap: run('unwrap') }
@@ -21,7 +21,7 @@ export function commandKeyWrapper(program: string, answer_ms: number = ANSWER_MS
 
 async function answerOf(program: string, verb: string, given: Buffer, answer_ms: number): Promise<Buffer> {
   const failed = (why: string) => new Error(`${program} ${verb}: ${why}`)
-  // A process group: the program's children are killed with it.
+  // The program's children are killed with it.
   const child = spawn(program, [verb], { env: ENVIRONMENT, detached: true, stdio: ['pipe', 'pipe', 'pipe'] })
   const end = () => {
     try {

@@ -2,7 +2,7 @@ import type { ReasonOf } from '../../../../contract/errors.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import { allowanceDetails } from './allowance.ts'
 
-/** Limits of starts. null: no limit; a limit that is not set is in `missing_limits`. */
+/** null: no limit; a limit that is not set is in `missing_limits`. */
 export interface Plan {
   slug: string
   concurrent_workspaces: number | null
@@ -28,7 +28,7 @@ const ENTITLEMENT_MESSAGES: Record<string, string> = {
   operator_hold: 'The operator of this service has put starts on hold',
 }
 
-/** Whatever is running (App, "Reasons" of 402); null: starts are allowed. */
+/** App, "Reasons" of 402; null: starts are allowed. */
 export function startRefusal(plan: Plan): Failure | null {
   const reason = plan.organization_refuses_starts ?? plan.refuses_starts ?? (plan.missing_limits.length > 0 ? 'limits_missing' : null)
   if (reason !== null) return entitlementRefusal(plan, reason)
@@ -53,7 +53,6 @@ function entitlementRefusal({ slug, missing_limits, grace_until }: Plan, reason:
   return fail('entitlement_required', reason, message, { details: { plan: slug } })
 }
 
-/** `running` counts the other workspaces. */
 export function concurrencyRefusal(plan: Plan, running: number): Failure | null {
   if (plan.concurrent_workspaces === null || running < plan.concurrent_workspaces) return null
   return fail('quota_exceeded', null, 'The plan does not allow more workspaces to run at once', {

@@ -28,7 +28,6 @@ export async function readPlan(db: Db, organization_id: string): Promise<Plan> {
 export const startsAreAllowed = sql<boolean>`(coalesce(g.refuses_starts, g.payment_refuses_starts, p.refuses_starts) is null
   and cardinality(p.missing_limits) = 0 and g.allowance_exhausted is null)`
 
-/** A lock serialises starts under a concurrency limit. */
 export async function admitStart(tx: Tx, organization_id: string, workspace_id: string): Promise<Plan> {
   const plan = await readPlan(tx, organization_id)
   const refused =

@@ -6,15 +6,10 @@ import { findStandingChecks, firstDue, type StandingCheck, writePaymentStanding 
 
 const BATCH = 1000
 
-/** @returns whether it changed. */
 export async function judgePayment(tx: ChangeTx, organization_id: string, now: Date): Promise<boolean> {
   return writePaymentStanding(tx, organization_id, paymentStanding(await firstDue(tx, organization_id), now))
 }
 
-/**
- * Invoices became due or a grace ended.
- * @returns the changed organizations.
- */
 export async function judgePayments(db: Db, by: ChangeOrigin): Promise<string[]> {
   const changed: string[] = []
   for (let after: string | null = null; ;) {
@@ -25,7 +20,7 @@ export async function judgePayments(db: Db, by: ChangeOrigin): Promise<string[]>
   }
 }
 
-/** Most that owe something are already right: they need no transaction. */
+/** Most are already right: they need no transaction. */
 function standingDiffers({ due_at, payment_refuses_starts, payment_grace_until }: StandingCheck, now: Date): boolean {
   const found = paymentStanding(due_at, now)
   return found.payment_refuses_starts !== payment_refuses_starts || found.payment_grace_until?.getTime() !== payment_grace_until?.getTime()

@@ -11,7 +11,6 @@ export type InvoiceRow = Selectable<Database['invoices']>
 
 const TERMS = ['p.currency', 'p.price_minor', 'p.cpu_hours', 'p.ram_gib_hours', 'p.cpu_hour_minor', 'p.ram_gib_hour_minor'] as const
 
-/** Before a change, for one organization or for all that have the plan. */
 export async function recordTermsBefore(
   tx: ChangeTx,
   of: { organization_id: string } | { plan_id: string },
@@ -25,7 +24,7 @@ export async function recordTermsBefore(
     from organizations g join plans p on p.id = g.plan_id where ${whose}`.execute(tx)
 }
 
-/** By id, after `after`. A deleted organization owes nothing for later periods. */
+/** A deleted organization owes nothing for later periods. */
 export async function findUnbilled(db: Db, through: Date, after: string | null, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select g.id from organizations g join plans p on p.id = g.plan_id
@@ -43,7 +42,7 @@ export interface BillingState {
   terms: Terms
 }
 
-/** Against other processes that close its periods. Its workspaces do not wait for this lock. */
+/** Locks out other processes that close its periods. Its workspaces do not wait for this lock. */
 export async function lockBilled(tx: Tx, id: string): Promise<BillingState | undefined> {
   const row = await tx
     .selectFrom('organizations as g')
@@ -67,7 +66,6 @@ export function listTermsBefore(tx: Tx, organization_id: string, after: Date): P
     .execute()
 }
 
-/** A change within the period, or the policy at its beginning. */
 export async function readOverage(tx: Tx, organization_id: string, period: Period): Promise<Overage> {
   const in_period = await tx
     .selectFrom('overage_periods')
@@ -142,7 +140,6 @@ export async function firstDue(tx: Tx, organization_id: string): Promise<Date | 
   return due_at
 }
 
-/** @returns whether the row changed. */
 export async function writePaymentStanding(tx: ChangeTx, id: string, standing: PaymentStanding): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('organizations')
@@ -158,14 +155,12 @@ export async function writePaymentStanding(tx: ChangeTx, id: string, standing: P
   return numUpdatedRows > 0n
 }
 
-/** As it is written, with the facts to check it. */
 export interface StandingCheck extends PaymentStanding {
   id: string
-  /** Of the open invoices; null: none is open. */
+  /** null: no invoice is open. */
   due_at: Date | null
 }
 
-/** With a due open invoice, or with a refusal for one; by id, after `after`. */
 export async function findStandingChecks(db: Db, due_before: Date, after: string | null, limit: number): Promise<StandingCheck[]> {
   const { rows } = await sql<StandingCheck>`
     select g.id, g.payment_refuses_starts, g.payment_grace_until,

@@ -26,7 +26,6 @@ export function allowancesUsed(included: Included, used: Units, granted: Granted
   })
 }
 
-/** An allowance of 0 is used up from the start. */
 export function isUsedUp(use: AllowanceUse): use is AllowanceUse & { included_meter_units: number } {
   return use.included_meter_units !== null && use.used_meter_units >= use.included_meter_units
 }

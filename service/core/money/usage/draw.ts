@@ -7,7 +7,6 @@ import { lockGrants, readGrants, writeDraws } from './grant-store.ts'
 import type { Period } from './period.ts'
 
 /**
- * For usage beyond the plan's allowances.
  * @param at decides which grants have ended.
  * @returns the units that credits add to the period's allowances.
  */

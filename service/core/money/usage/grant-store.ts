@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Reader, Tx } from '../../../db/reader.ts'
 import type { Draw, Grant } from './grants.ts'
 
-/** With units available at the period's beginning or later, or drawn in it. Oldest first. */
+/** Oldest first. */
 export function readGrants(reads: Reader, organization_id: string, period_starts_at: Date): Promise<Grant[]> {
   return reads.rows(
     'usage.grants',
@@ -18,7 +18,6 @@ export function readGrants(reads: Reader, organization_id: string, period_starts
   )
 }
 
-/** Nothing is drawn twice. */
 export async function lockGrants(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('grants ' || ${organization_id}, 0))`.execute(tx)
 }

@@ -13,9 +13,7 @@ export interface Difference {
   id: string
   hour: Date | null
   meter: string
-  /** In the derived table: ledger, sums or samples. */
   found: string
-  /** Computed from its source. */
   should_be: string
 }
 
@@ -23,7 +21,7 @@ const ROWS_MAX = 100
 
 /**
  * Each comparison is one statement, so it never sees half of a concurrent write.
- * @param counters_since start of the kept machine counters: only workspaces first metered after it are compared with them.
+ * @param counters_since start of the kept counters: only workspaces first metered after it are compared with them.
  * @returns at most `ROWS_MAX` differences of each comparison.
  */
 export async function findDifferences(db: Db, { from, to }: { from: Date; to: Date }, counters_since: Date): Promise<Difference[]> {
@@ -102,7 +100,6 @@ async function countersOf(db: Db, since: Date): Promise<Difference[]> {
   return rows
 }
 
-/** No cell has closed them. */
 export async function countLate(db: Db, before: Date): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select (select count(*) from usage_samples where is_open and hour < ${before})::integer

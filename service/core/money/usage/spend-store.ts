@@ -8,7 +8,6 @@ export interface SpendRow extends Prices, OveragePolicy {
   version: number
   changed_at: Date | null
   past_due: boolean
-  /** null: new starts are allowed. */
   allowance_exhausted: ReasonOf<'allowance_exhausted'> | null
   /** null: the defaults. */
   thresholds_percent: number[] | null

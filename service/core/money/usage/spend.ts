@@ -26,7 +26,6 @@ export interface SpendFacts {
   used: Units
   granted: Granted
   period: Period
-  /** Pauses overage. */
   past_due: boolean
 }
 
@@ -34,7 +33,6 @@ type Line = SpendCapView['lines'][number]
 
 const WARNING_PERCENT = LIMITS.spend.warning_percent
 
-/** The plan has a price, and a rate for each limited allowance. */
 export function hasOverage(prices: Prices): prices is Prices & { currency: string; price_minor: number } {
   const { currency, price_minor, cpu_hours, ram_gib_hours, cpu_hour_minor, ram_gib_hour_minor } = prices
   if (currency === null || price_minor === null || price_minor < LIMITS.spend.cap_minor_min) return false
@@ -42,7 +40,6 @@ export function hasOverage(prices: Prices): prices is Prices & { currency: strin
   return (cpu_hours === null || cpu_hour_minor !== null) && (ram_gib_hours === null || ram_gib_hour_minor !== null)
 }
 
-/** Beyond each limited allowance, in whole units. Pure. */
 export function linesOf(prices: Prices, used: Units, granted: Granted): Line[] {
   const rates: Record<Allowance, number | null> = { cpu_hours: prices.cpu_hour_minor, ram_gib_hours: prices.ram_gib_hour_minor }
   return allowancesUsed(prices, used, granted).flatMap(({ allowance, used_meter_units, included_meter_units }) => {
@@ -54,14 +51,12 @@ export function linesOf(prices: Prices, used: Units, granted: Granted): Line[] {
   })
 }
 
-/** None where overage was never on in the period. Pure. */
 export function chargesOf({ prices, choice, used, granted, period }: SpendFacts): { lines: Line[]; charges_minor: number } {
   const was_on = choice.overage_enabled || choice.enabled_in?.getTime() === period.starts_at.getTime()
   const lines = hasOverage(prices) && was_on ? linesOf(prices, used, granted) : []
   return { lines, charges_minor: lines.reduce((sum, { amount_minor }) => sum + amount_minor, 0) }
 }
 
-/** At most the plan's price. */
 function effectiveCap({ prices, choice }: SpendFacts): number | null {
   return choice.spend_cap_minor === null ? null : Math.min(choice.spend_cap_minor, prices.price_minor ?? 0)
 }
@@ -70,7 +65,7 @@ function isAnyUsedUp({ prices, used, granted }: SpendFacts): boolean {
   return allowancesUsed(prices, used, granted).some(isUsedUp)
 }
 
-/** App, "Usage and spend": `spend_cap`. Pure. */
+/** App, "Usage and spend": `spend_cap`. */
 export function spendCapOf(facts: SpendFacts, now: Date): SpendCapView {
   const { prices, choice } = facts
   if (!hasOverage(prices)) return UNAVAILABLE
@@ -102,7 +97,7 @@ function percent(charges: number, cap: number): number {
   return Math.floor((charges * 1000) / cap) / 10
 }
 
-/** At the period's average usage; null: not within the period, or overage charges nothing. Pure. */
+/** null: not within the period, or overage charges nothing. */
 export function projectedReach(facts: SpendFacts, cap: number | null, now: Date): Date | null {
   const { choice, period, past_due } = facts
   const passed = now.getTime() - period.starts_at.getTime()
@@ -123,7 +118,6 @@ export function projectedReach(facts: SpendFacts, cap: number | null, now: Date)
 
 const SECOND_MS = 1000
 
-/** At the average so far. Pure. */
 export function extrapolatedUsage({ used, period }: Pick<SpendFacts, 'used' | 'period'>, now: Date, at: Date): Units {
   const passed = Math.max(1, now.getTime() - period.starts_at.getTime())
   const factor = (at.getTime() - period.starts_at.getTime()) / passed
@@ -148,7 +142,7 @@ export interface Exhausted {
   state: AllowanceState
 }
 
-/** App, "Reasons" of 402 allowance_exhausted; null: it may start more work. Pure. */
+/** App, "Reasons" of 402 allowance_exhausted; null: it may start more work. */
 export function exhaustionOf(facts: SpendFacts): Exhausted | null {
   const { prices, choice, used, granted, period, past_due } = facts
   const exhausted = allowancesUsed(prices, used, granted)
@@ -163,7 +157,6 @@ export function exhaustionOf(facts: SpendFacts): Exhausted | null {
   return reached ? { reason: 'spend_cap_reached', state } : null
 }
 
-/** null: the plan has no overage. */
 export function capState(facts: SpendFacts): AllowanceState['spend_cap'] {
   const { prices, choice } = facts
   if (!hasOverage(prices)) return null

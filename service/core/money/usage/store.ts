@@ -19,7 +19,6 @@ export const SAMPLES = {
 } as const
 export type SubjectKind = keyof typeof SAMPLES
 
-/** null: no restriction. */
 export interface UsageScope {
   organization_id: string
   project_id: string | null
@@ -48,7 +47,7 @@ function openUnits(kind: SubjectKind): string {
         and e.project_id is not distinct from s.project_id`
 }
 
-/** Hourly sums: the row count depends on projects, not on workspaces. */
+/** The row count of hourly sums depends on projects, not on workspaces. */
 const OF_ALL = `
   select hour, ${LISTED} from usage_hours where ${IN_RANGE}
   union all select hour, ${LISTED} from usage_open_hours where ${IN_RANGE}`
@@ -65,7 +64,7 @@ function valuesOf({ organization_id, project_id, subject }: UsageScope, { from, 
   return [organization_id, project_id, from, to, ...(subject === null ? [] : [subject.id])]
 }
 
-/** Without empty hours or days: from the ledger where it is final, else from the samples. */
+/** Final hours come from the ledger, others from the samples. */
 export function readUsage(
   reads: Reader,
   scope: UsageScope,
@@ -88,7 +87,6 @@ export async function readUsageTotals(reads: Reader, scope: UsageScope, range: U
   return totals
 }
 
-/** The minimum over the cells that have workspaces of the organization. */
 export async function readMeasuredThrough(reads: Reader, organization_id: string): Promise<Date | null> {
   const [row] = await reads.rows<{ measured_at: Date | null }>(
     'usage.measured_through',

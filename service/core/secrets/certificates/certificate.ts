@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto'
 
-/** Of an authority or a server; the key is PKCS #8, DER. */
+/** The key is PKCS #8, DER. */
 export interface Authority {
   /** PEM */
   certificate: string
@@ -16,7 +16,7 @@ const SERVER_DAYS = 397
 const SERIAL_BYTES = 16
 const PEM_COLUMNS = 64
 
-/** Self-signed (P-256); it may sign only host certificates. */
+/** It may sign only host certificates. */
 export function makeAuthority(name: string, now: Date): Authority {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const until = new Date(now)
@@ -26,7 +26,6 @@ export function makeAuthority(name: string, now: Date): Authority {
   return { certificate: pem(certificate), private_key: privateKey.export({ type: 'pkcs8', format: 'der' }) }
 }
 
-/** A name may begin with `*.`. */
 export function makeServerCertificate(
   { certificate, private_key }: Authority,
   names: readonly [string, ...string[]],

@@ -1,6 +1,5 @@
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** `running` counts the other builds. */
 export function buildRefusal(limit_value: number | null, running: number): Failure | null {
   if (limit_value === null || running < limit_value) return null
   return fail('quota_exceeded', null, 'The plan does not allow more builds of templates at once', {

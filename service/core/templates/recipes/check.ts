@@ -7,7 +7,7 @@ import { findLanguage, LANGUAGES } from '../../../../contract/recipes/languages.
 
 export type RecipeIssue = Issue & { reason: RecipeReason }
 
-/** The recipe has the right shape. Problems that need the database are checked elsewhere. */
+/** Problems that need the database are checked elsewhere. */
 export function recipeIssues(recipe: Recipe, has_upload: boolean): RecipeIssue[] {
   const { base, files = [], steps = [], packages = [], egress } = recipe
   const { files_max, steps_max, packages_max, recipe_bytes_max } = LIMITS.build
@@ -27,7 +27,6 @@ export function recipeIssues(recipe: Recipe, has_upload: boolean): RecipeIssue[]
   ]
 }
 
-/** `slug@version` or a slug; null: neither. */
 export function parseBase(base: string): { slug: string; version: number | null } | null {
   const [, slug, version] = /^([a-z0-9][a-z0-9-]{0,62})(?:@([1-9][0-9]{0,8}))?$/.exec(base) ?? []
   return slug === undefined ? null : { slug, version: version === undefined ? null : Number(version) }

@@ -1,6 +1,5 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/** `rest` has its continuation lines joined; `heredocs` follow it. */
 export interface Instruction {
   line: number
   keyword: string
@@ -12,7 +11,7 @@ export interface Instruction {
 export interface Heredoc {
   name: string
   content: string
-  /** The delimiter is unquoted: variables are expanded. */
+  /** The delimiter is unquoted. */
   expands: boolean
 }
 
@@ -63,7 +62,7 @@ function escapeOf(lines: readonly string[]): string {
   return '\\'
 }
 
-/** Skips comments and empty lines within continued lines, as Docker does. */
+/** As Docker does, it skips comments and empty lines within continued lines. */
 function joinLines(lines: readonly string[], from: number, escape: string): { joined: string; next: number } {
   const parts: string[] = []
   let at = from

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/** At blanks outside of quotes, as Docker does. Keeps quotes and escapes for `expand`. null: an unclosed quote. */
+/** As Docker does. Keeps quotes and escapes for `expand`. null: an unclosed quote. */
 export function splitWords(text: string, escape: string): string[] | null {
   const words: string[] = []
   let word = ''
@@ -23,7 +23,7 @@ export function splitWords(text: string, escape: string): string[] | null {
 
 const VARIABLE = /\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([-+])([^{}]*))?\})/y
 
-/** Matches at an index instead of slicing: a word may be half a MiB of `$`. */
+/** A word may be half a MiB of `$`: no slices. */
 function variableAt(word: string, at: number): RegExpExecArray | null {
   VARIABLE.lastIndex = at
   return VARIABLE.exec(word)
@@ -37,7 +37,7 @@ export interface Variables {
 export class TooLong extends Error {}
 
 /**
- * Expands `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` outside single quotes. null: an unknown form.
+ * null: an unknown form.
  * @throws TooLong
  */
 export function expand(word: string, variables: Variables, escape: string): string | null {
@@ -73,7 +73,6 @@ function valueOf([, plain, braced, sign, other = '']: RegExpExecArray, variables
   return value
 }
 
-/** A JSON list of strings; undefined: it is none. */
 export function execForm(rest: string): string[] | undefined {
   if (!rest.startsWith('[')) return undefined
   try {

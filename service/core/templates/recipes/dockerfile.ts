@@ -4,7 +4,6 @@ import { UPLOAD_BASE } from './check.ts'
 import { type DockerfileProblem, type Instruction, splitDockerfile } from './dockerfile-lines.ts'
 import { execForm, expand, splitWords, TooLong, type Variables } from './dockerfile-words.ts'
 
-/** A warning names an ignored instruction. */
 export type Translated = { recipe: Recipe; warnings: DockerfileProblem[] } | { problems: DockerfileProblem[] }
 
 interface State {
@@ -23,13 +22,10 @@ interface State {
   cmd: string[] | null
   entrypoint: string[] | null
   steps: (RunStep | CopyStep)[]
-  /** Of the environments of all steps. */
   characters: number
-  /** Of all words after expansion. */
   expanded_characters: number
 }
 
-/** The catcher adds the line. */
 class UnsupportedInstructionError extends Error {}
 
 const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
@@ -37,7 +33,6 @@ const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
 const EXPANDED_MAX = 4 * recipe_bytes_max
 const SHELL = ['/bin/sh', '-c']
 
-/** Without effect on a workspace, with the reason in the warning. */
 const IGNORED: Readonly<Record<string, string>> = {
   HEALTHCHECK: 'a service is ready when its port answers',
   ONBUILD: 'it is for what is built on this image',
@@ -45,7 +40,7 @@ const IGNORED: Readonly<Record<string, string>> = {
   VOLUME: 'all files of a workspace stay. RUN mkdir makes the directory',
 }
 
-/** Every step has its complete environment in `env`. Reports all unsupported instructions at once. */
+/** Every step has its complete environment in `env`. */
 export function translateDockerfile(text: string, build_args: Readonly<Record<string, string>> = {}): Translated {
   const { instructions, problems } = splitDockerfile(text)
   const state: State = {
@@ -170,7 +165,6 @@ function readEnv(state: State, instruction: Instruction): void {
     return setEnv(state, first, expanded(state, instruction, value))
   }
   const pairs = words.map((word) => /^([^=]+)=([^]*)$/.exec(word) ?? refuse('ENV takes NAME=value'))
-  // The environment before this line.
   const values = pairs.map(([, name = '', value = '']) => [name, expanded(state, instruction, value)] as const)
   for (const [name, value] of values) setEnv(state, name, value)
 }
@@ -229,7 +223,6 @@ function refuseAdd(source: string): void {
   if (/\.(tar|tgz|tar\.(gz|xz|bz2|zst))$/.test(source)) refuse('ADD does not unpack archives: COPY it, and RUN tar')
 }
 
-/** COPY <<EOF /path. */
 function writeDocuments(
   state: State,
   { heredocs, keyword, rest, escape }: Instruction,
@@ -286,7 +279,7 @@ function add(state: State, step: Pick<RunStep, 'run'>): void {
   state.cwd_is_new = false
 }
 
-/** ENV before ARG, lazily: no copy of the maps for each word. */
+/** Lazily: no copy of the maps for each word. */
 function lookup({ args, env }: Pick<State, 'args' | 'env'>): Variables {
   return { get: (name) => env.get(name) ?? args.get(name) }
 }

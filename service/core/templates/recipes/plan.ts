@@ -4,7 +4,6 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { BuildEgress, Recipe } from '../../../../contract/schemas/recipes.ts'
 import { findLanguage, PACKAGE_HOSTS } from '../../../../contract/recipes/languages.ts'
 
-/** Fully resolved. */
 export type PlanStep =
   | { kind: 'run'; title: string; argv: string[]; cwd: string; user: string; env: Record<string, string>; timeout_seconds: number }
   | { kind: 'files'; title: string; files: PlannedFile[] }
@@ -21,7 +20,6 @@ const TITLE_CHARACTERS_MAX = 200
 const APT = ['-o', 'APT::Install-Recommends=false', '-o', 'APT::Get::Assume-Yes=true', '-o', 'Dpkg::Use-Pty=0', '-o', 'Acquire::Retries=3']
 
 /**
- * For a valid recipe.
  * @param base_env each step overrides it.
  * @param mirror of packages; null: Debian's.
  */
@@ -105,7 +103,7 @@ function placeOf(mirror: string): { host: string; ports: readonly number[] } {
 const SOURCES = '/tmp/.berth-sources'
 const MIRRORED = ['-o', 'Dir::Etc::SourceList=/dev/null', '-o', `Dir::Etc::SourceParts=${SOURCES}`]
 
-/** A script that replaces Debian's mirror in a copy of the base's apt sources; security updates keep their source. */
+/** Security updates keep their source. */
 function sourcesOf(mirror: string): string {
   const lists = '/etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources'
   const text = mirror

@@ -7,7 +7,7 @@ import type { Database } from '../../../db/schema.ts'
 import { StaleReadError } from '../../changes/stale-read-error.ts'
 import { actorFacts } from '../../changes/audit.ts'
 
-/** The API shows `workspace_id`; null: the operation concerns no workspace. */
+/** `workspace_id`, as the API shows it; null: the operation concerns no workspace. */
 export interface NewOperation {
   id: string
   kind: OperationKind
@@ -16,9 +16,8 @@ export interface NewOperation {
   /** null: the operation concerns an organization. */
   project_id: string | null
   workspace_id: string | null
-  /** Only for a fork. */
   source_workspace_id?: string
-  /** Only for a fork: it waits for a capture that another fork of its source makes, and does not lock the source. */
+  /** The fork waits for a capture that another fork of its source makes, and does not lock the source. */
   joins?: boolean
   /** null: any cell may run it. */
   cell_id: string | null
@@ -70,7 +69,7 @@ export function aboutBuild({
  */
 export const WAITS_FOR_CAPTURE = 'joined'
 
-/** Until a deadline (App, "Capacity wait"). */
+/** App, "Capacity wait". */
 const WAITS_FOR_CAPACITY: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 
 export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<Database['operations']> {
@@ -95,14 +94,13 @@ export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<
   }
 }
 
-/** `gate`: of tool calls while the operation runs. */
 export interface WorkspaceLock {
   workspace_ids: readonly string[]
   gate: 'open' | 'closed' | 'read_only'
 }
 
 /**
- * One statement saves a round trip. Throws StaleReadError where another operation locks one of the workspaces.
+ * Throws StaleReadError where another operation locks one of the workspaces.
  * @param hold null: the operation locks no workspace.
  */
 export async function insertOperation(tx: ChangeTx, operation: NewOperation, hold: WorkspaceLock | null): Promise<void> {
@@ -124,7 +122,7 @@ export function throwUnlessLocked(held: bigint | undefined, { workspace_ids }: W
   if (held !== BigInt(workspace_ids.length)) throw new StaleReadError('another operation holds the workspace')
 }
 
-/** Already succeeded, only for the caller to read. */
+/** Only for the caller to read. */
 export async function insertFinishedDelete(
   tx: ChangeTx,
   { id, now, ...about }: OperationTarget & Pick<NewOperation, 'id' | 'now'>,
@@ -140,7 +138,7 @@ export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
   await sql`select 1 from operations where id = ${id} for no key update`.execute(tx)
 }
 
-/** Locks the forks that wait for a capture of this workspace and belong to no process yet. */
+/** They belong to no process yet. */
 export async function readWaitingForks(tx: ChangeTx, source_workspace_id: string): Promise<{ id: string; workspace_id: string }[]> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`
     select id, workspace_id from operations
@@ -149,12 +147,10 @@ export async function readWaitingForks(tx: ChangeTx, source_workspace_id: string
   return rows
 }
 
-/** The operation continues. */
 export async function releaseWorkspaceLock(tx: ChangeTx, operation_id: string, workspace_id: string): Promise<void> {
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Releases all its workspace locks. */
 export async function cancelOperation(tx: ChangeTx, id: string, now: Date, message = 'The workspace was deleted'): Promise<void> {
   const error = {
     code: 'canceled' as const,

@@ -15,7 +15,6 @@ export function hostIdOf(workspace_id: string): string {
   return text
 }
 
-/** null: no workspace has this name. */
 export function workspaceOf(host_id: string): string | null {
   if (!SHAPE.test(host_id)) return null
   let bits = 0n

@@ -1,12 +1,10 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/** Work that a row marks as under way. */
 export interface WorkKind {
-  /** The table and the condition of such a row. */
   row: string
   by: 'cell' | 'api'
   worker: string
-  /** Counted from the time in the row. The operator is told of work beyond it. */
+  /** From the time in the row. The operator is told of work beyond it. */
   deadline_seconds: number
   /** After a killed process, a database outage or a cancelled operation. */
   ended_by: string

@@ -14,10 +14,8 @@ export interface VolumePlan {
   grace_until: Date | null
 }
 
-/** Must be set before a volume can be created. */
 export const VOLUME_LIMIT_NAMES = ['shared_volumes_max', 'shared_volume_gib_max'] as const
 
-/** `live` counts the organization's volumes. */
 export function volumeRefusal(plan: VolumePlan, quota_gib: number, live: number): Failure | null {
   return (
     entitlementRefusal(plan) ??
@@ -43,7 +41,6 @@ function entitlementRefusal(plan: VolumePlan): Failure | null {
   return fail('entitlement_required', 'limits_missing', 'The plan does not say its limits of volumes', { details: { plan: slug, missing } })
 }
 
-/** The check is for one more than `current`. */
 function quotaRefusal(limit: 'shared_volumes_max' | 'shared_volume_gib_max', limit_value: number | null, current: number): Failure | null {
   if (limit_value === null || current < limit_value) return null
   const told = limit === 'shared_volume_gib_max' ? current + 1 : current
@@ -51,7 +48,6 @@ function quotaRefusal(limit: 'shared_volumes_max' | 'shared_volume_gib_max', lim
   return fail('quota_exceeded', null, `The plan does not allow ${what}`, { details: { limit, limit_value, current: told } })
 }
 
-/** For one more volume. */
 export function attachmentsRefusal({ volume_attachments_per_workspace: of_plan }: VolumePlan, current: number): Failure | null {
   const limit_value = Math.min(of_plan ?? Infinity, LIMITS.volume.attachments_per_workspace_max)
   if (current < limit_value) return null
