@@ -30,7 +30,7 @@ export interface KnownKind {
   before_claim?: FailpointName
   /** Promise N7 (docs/operating/promises.md): admission closes before the claim is visible, because the API then answers its caller. */
   shuts_gate_first?: true
-  /** Nothing delays deletes. */
+  /** Deletes have a limit of their own: nothing delays them. */
   group: 'start' | 'suspend' | 'delete'
 }
 

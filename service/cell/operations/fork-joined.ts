@@ -50,7 +50,7 @@ async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Prom
   }
 }
 
-/** In the commit of the capture. From there they wait only for capacity. */
+/** In the commit of the capture. From there the forks wait only for capacity. */
 export async function commitServed(tx: Tx, cell: CellContext, served: readonly SharedCapture[], now: Date): Promise<void> {
   for (const { operation_id, target, info } of served) {
     if (!(await takeJoined(tx, operation_id, CAPTURED, now))) continue // deleted since, and its copy with it

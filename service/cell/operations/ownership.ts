@@ -10,8 +10,8 @@ const RETRY_MS = 500
 const PROBE_MS = 5000
 
 /**
- * The server releases the advisory lock when process or connection end: a waiting process gets it without polling. After a lost connection,
- * work in progress can commit nothing, because every commit names its attempt.
+ * The server releases the advisory lock when the process or connection ends: a waiting process gets it without polling. After a lost
+ * connection, work in progress can commit nothing, because every commit names its attempt.
  * @param won is called each time the lock is acquired; its signal fires when the lock is lost
  */
 export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal: AbortSignal) => void): Ownership {

@@ -49,7 +49,7 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   }
 }
 
-/** Such a fork cannot begin until the source is handed to it. */
+/** A fork that waits for a capture cannot begin until the source is handed to it. */
 const IS_NOT_WAITING = sql<boolean>`(o.step is distinct from ${sql.lit(WAITS_FOR_CAPTURE)} or exists (
   select from workspace_holds h where h.operation_id = o.id and h.workspace_id = o.source_workspace_id))`
 
@@ -124,7 +124,7 @@ export async function updatePendingReason(db: Db, { id }: OpenOperation, now: Da
     .execute()
 }
 
-/** Does not count against the operation. */
+/** The attempt does not count against the operation. */
 export async function recordNoCapacity(db: Db, operation: OpenOperation): Promise<void> {
   const no_room = (operation.progress.no_room ?? 0) + 1
   await ofAttempt(db, operation)

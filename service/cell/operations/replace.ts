@@ -215,7 +215,7 @@ function expiry(now: Date): Date {
   return new Date(now.getTime() + LIMITS.workspace.recovery_checkpoint_days * DAY_MS)
 }
 
-/** The paused machine must never run again. Its disk goes once the new machine is the workspace's. */
+/** The paused machine must never run again. Its disk is deleted once the new machine is the workspace's. */
 async function startNew(job: Job, kind: Replacement, seen: MachineRow): Promise<void> {
   const { cell, operation } = job
   const epoch = seen.ownership_epoch

@@ -10,7 +10,7 @@ import { workspaceSubject } from '../host/subject.ts'
 
 export const snapshot = copying('snapshot', capture)
 
-/** No restore uses it. */
+/** Other machines start from it; no restore uses it. */
 export const layerSnapshot = copying('layer', captureDisk)
 
 type Capture = (job: Job, seen: MachineRow) => Promise<CheckpointInfo>

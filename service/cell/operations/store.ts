@@ -26,7 +26,7 @@ export type Attempted = Pick<OpenOperation, 'id' | 'attempt'>
 export interface Progress {
   /** Beyond the grants of running workspaces. */
   reserved?: Resources
-  /** They do not count against the operation. */
+  /** Refused attempts do not count against the operation. */
   no_room?: number
   /** Of a reset, a restore in place or an adoption, from its commit on. */
   recovery_checkpoint_id?: string | null

@@ -203,7 +203,7 @@ const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
 
 for (const point of POINTS) {
   for (const from of ['running', 'suspended'] as const) {
-    // There is no machine to stop or start.
+    // A suspended workspace has no machine to stop or start.
     if (from === 'suspended' && /V(6|7)/.test(point)) continue
     test(`${point}, kill -9: a ${from} workspace is its disk without memory in the end, and nothing is left`, async () => {
       await using world = await createWorld()

@@ -56,7 +56,7 @@ async function compare({ clock, trees, log }: FollowContext, { store_id, workspa
   if (row === 'deleted') return lasts.drop(workspace_id) // deleted while its store still had other trees
   const is_stranger = (await orphanForksOf(lasts)).has(workspace_id)
   if (row === undefined) {
-    // The database knows the store with this fork's contents.
+    // The database does not know this fork, but it knows the store with its contents.
     if (is_stranger) return
     await markStoreAhead(trees.folder(store_id), clock.now())
     return markOrphanFork(lasts, workspace_id, clock.now())

@@ -25,7 +25,7 @@ export type WarmContext = Pick<CellContext, 'cell_id' | 'db' | 'clock' | 'ids' |
 
 type WarmError = NonNullable<WarmVersion['error']>
 
-/** Lasting: opens start cold, and the version shows the error. */
+/** The failure lasts: opens start cold, and the version shows the error. */
 class CannotWarm extends Error {
   readonly error: WarmError
   constructor(error: WarmError) {
@@ -35,7 +35,7 @@ class CannotWarm extends Error {
 }
 
 /**
- * Without inputs and secrets. Removes first what an earlier attempt has left: it may run again from any point.
+ * The machine starts without inputs and secrets. Removes first what an earlier attempt has left: it may run again from any point.
  * @returns false: no capacity yet
  * @throws errors that do not concern the version: the caller tries again
  */
