@@ -23,7 +23,7 @@ export interface ApiConfig {
   ops_listen: { host: string; port: number }
   base_url: string
   ports_url: string
-  /** Origins whose pages may read answers; absent: none. */
+  /** Absent: none. */
   cors_origins?: readonly string[]
   database: DatabaseOptions
   signing_keys_dir: string
@@ -38,7 +38,7 @@ export interface ApiConfig {
   mail: { smtp_url: string; from: string; directory: string }
   stripe: StripeConfig | null
   log_level: 'debug' | 'info' | 'warn' | 'error'
-  /** File system of PostgreSQL; absent: no call is refused for disk space. */
+  /** Absent: no call is refused for disk space. */
   disk?: { folder: string; reserve_bytes: number }
 }
 

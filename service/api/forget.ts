@@ -6,7 +6,7 @@ import { forgetOutcomes } from './calls/idempotency/store.ts'
 import { forgetInvitations } from './access/invitations/store.ts'
 import { forgetBudgets } from './workspaces/tool-tokens/store.ts'
 
-/** More than a year, so that a year can be compared with the previous one. */
+/** More than a year: it can be compared with the previous one. */
 export const AUDIT_DAYS = 400
 const DAY_MS = 24 * 3600 * 1000
 const TURNS_MAX = 1000

@@ -29,7 +29,6 @@ export function openMetrics(): Metrics {
 export interface OpsOptions {
   listen: { host: string; port: number }
   registry: Registry
-  /** Throws while the process cannot serve. */
   check(): Promise<void>
 }
 

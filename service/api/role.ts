@@ -36,8 +36,7 @@ export async function roleOf({ reads }: ReadDeps, who: PersonPrincipal, call: Ca
       case 'secret':
         return { what: within, organization_id: (await readSecret(reads, named['secret_id'] ?? ''))?.organization_id }
       case 'template': {
-        // Every person may see a platform template, with the role in their first organization. Handlers refuse forbidden changes
-        // (refusePlatform).
+        // Every person may see a platform template. Handlers refuse forbidden changes (refusePlatform).
         const { organization_id } = await findTemplate(reads, who, { slug: named['slug'] ?? '' })
         return { what: within, organization_id: organization_id ?? who.memberships[0]?.organization_id }
       }

@@ -1,4 +1,4 @@
-// Pages for links in mails. The token stands behind `#`, which a browser never sends to a server.
+// The token stands behind `#`, which a browser never sends to a server.
 const token = new URLSearchParams(location.hash.slice(1)).get('token')
 const element = (id) => document.getElementById(id)
 const say = (text) => void (element('message').textContent = text)

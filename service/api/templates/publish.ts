@@ -18,7 +18,6 @@ import type { ChangeDeps } from '../calls/deps.ts'
 type PublishCall = Call<typeof templateVersionsPublish> | Call<typeof templateVersionsPublishOfOrganization>
 type ArchiveCall = Call<typeof templateVersionsArchive> | Call<typeof templateVersionsArchiveOfOrganization>
 
-/** Opens of new keys may use the version from the commit on. */
 export function publishVersion(call: PublishCall, deps: ChangeDeps): Promise<Reply> {
   return mark(call, deps, 'published_at', (template, version) => {
     if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
@@ -30,7 +29,7 @@ export function archiveVersion(call: ArchiveCall, deps: ChangeDeps): Promise<Rep
   return mark(call, deps, 'archived_at', () => undefined)
 }
 
-/** The template's lock serializes calls, so that the second sees the first's change. */
+/** Serialized: the second call sees the first's change. */
 async function mark(
   call: PublishCall | ArchiveCall,
   deps: ChangeDeps,

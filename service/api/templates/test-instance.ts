@@ -29,7 +29,7 @@ import type { CallDeps } from '../calls/deps.ts'
 
 export type TestCall = Call<typeof testInstancesCreate> | Call<typeof testInstancesCreateOfOrganization>
 
-/** A session workspace of a version, published or not. */
+/** The version need not be published. */
 export async function openTestInstance(
   call: TestCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,
@@ -53,7 +53,6 @@ export async function openTestInstance(
   return answerTestInstance(call, deps, await change(deps, call, (tx) => openTestWorkspace(deps, tx, call, tried)))
 }
 
-/** Also answers a repeat with the same Idempotency-Key, with a new token. */
 export function answerTestInstance(call: TestCall, deps: AnswerDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
@@ -63,7 +62,6 @@ export interface TestSubject {
   slug: string
   version: Pick<VersionRow, 'id' | 'layered' | 'settings'>
   origin: Origin
-  /** For a draft: its state, and the host that has it. */
   state?: Pick<Creation, 'draft_state_id' | 'state_layers' | 'cell_id'>
 }
 
@@ -125,7 +123,6 @@ export async function createOwn(
   return { ...workspaceCommandResult({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
-/** Answers like an open, with the properties that it ignores. */
 export async function reopen(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,

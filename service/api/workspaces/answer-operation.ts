@@ -17,7 +17,7 @@ export interface WorkspaceCommandResult extends CommandResult {
   workspace_id: string
 }
 
-/** @param came `changed` is false if the command joined an operation. */
+/** `changed` is false for a join. */
 export function workspaceCommandResult(
   { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   came: { status: number; operation_id: string | null; changed: boolean },

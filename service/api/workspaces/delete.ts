@@ -49,7 +49,7 @@ export async function closeWorkspace(
 
 /**
  * Promise N7 (docs/operating/promises.md): after this answer no tool call is served. The cell closes admission before it starts the
- * operation, so the answer waits for the start. If no cell takes the operation, none serves calls either.
+ * operation, so the answer waits for the start. If no cell takes it, none serves calls.
  */
 export async function answerEnding(
   call: Pick<EndingCall, 'signal'>,
@@ -85,9 +85,9 @@ export async function endForGood(
   return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
 }
 
-/** For a source of forks it cancels all joined forks: none has captured while one of them holds it. */
+/** All joined forks of a source end: none has captured while one of them holds it. */
 async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
-  // The adoption sees that the workspace is gone, and fails unless it has what it needs.
+  // The adoption fails unless it has what it needs.
   if (active.kind === 'adopt' && active.workspace_id !== row.id) return releaseWorkspaceLock(tx, active.id, row.id)
   if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
   // Waiting forks first, because an ended holder hands the source to the next one.
@@ -102,7 +102,7 @@ async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: Work
 async function deleteOperationOf(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
   if (operation_id !== undefined) return operation_id
-  // A fork that captured nothing was removed by its own operation, so no delete operation exists yet.
+  // A fork that captured nothing was removed without a delete operation.
   const id = deps.ids.next()
   await insertFinishedDelete(tx, { ...aboutWorkspace(row), id, now })
   return id

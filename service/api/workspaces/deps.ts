@@ -7,14 +7,12 @@ export interface WorkspaceDeps {
   waits: Waits
   cells: Cells
   signer: Signer
-  /** Whether new workspaces keep changes in a layer above the template, if its version supports that (App, "Open rules" 9). */
+  /** New workspaces keep changes in a layer above the template, if its version supports that (App, "Open rules" 9). */
   layered_opens: boolean
   file_first: boolean
-  /** Longest wait of a delete's answer for the cell. */
   delete_told_seconds: number
-  /** Scheme, host and public port; each port has its own name below that host. */
+  /** Each port has its own name below this host. */
   ports_url: string
 }
 
-/** Answers of a start wait, and mint a tool token. */
 export type AnswerDeps = Pick<CallDeps, 'db' | 'reads' | 'clock' | 'ids' | 'base_url' | 'logger'> & Pick<WorkspaceDeps, 'waits' | 'signer'>

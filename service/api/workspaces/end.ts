@@ -10,7 +10,7 @@ export interface Ending {
   input: Record<string, unknown>
 }
 
-/** Stops the tools at once; a delete operation does the rest. @returns the operation's id. */
+/** @returns the delete operation, which does the rest. */
 export async function endWorkspace(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,

@@ -39,7 +39,7 @@ export async function forkWorkspace(call: ForkCall, deps: ChangeDeps): Promise<R
   return changeAndAnswer(deps, call, work, operationAndWorkspaceBody)
 }
 
-/** A source whose holder has ended captures nothing any more, and the lock is about to be released. */
+/** After the holder has ended nothing more is captured, and the lock is about to be released. */
 function refuseStale(source: WorkspaceRow): void {
   const active = activeOperation(source)
   if (active !== null && active.completed_at !== null) throw inProgress(source)
@@ -115,7 +115,7 @@ export async function copyOverride(
 
 type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
-/** A failed fork frees its key. @returns the workspace that had it. */
+/** A failed fork frees its key. @returns the earlier workspace. */
 export async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
   const used = await readKey(readerOf(tx), organization_id, key)
   if (used === null) return null

@@ -46,18 +46,17 @@ export function allowedAsFork(fork: WorkspaceRow): void {
   if (decision.kind === 'refuse') throw refusalOf(decision.reason, fork, 'adopted', OF_FORKS)
 }
 
-/** Throws if no state of this workspace allows the command. */
 export function refuseAlways(row: WorkspaceRow, command: Command): void {
   const reason = refusedAlways(seen(row), command)
   if (reason !== null) throw refusalOf(reason, row, command)
 }
 
-/** Called before other problems of the request are looked for. */
+/** Precedes other problems of the request. */
 export function refuseDeleted(row: WorkspaceRow, command: Command): void {
   if (row.deleted_at !== null) allowed(row, command)
 }
 
-/** Also for a workspace whose row is gone and only its key remains. */
+/** Also for a workspace whose row is gone. */
 export function deleted(): Failure {
   return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }

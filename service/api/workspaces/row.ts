@@ -44,7 +44,7 @@ export interface WorkspaceRow extends IdleFacts {
   template_version: number
   template_defaults: TemplateSettings['defaults']
   cell_endpoint: string | null
-  /** null: no operation holds the workspace, and all its columns are null. */
+  /** null: no operation, and no other `op_` column. */
   op_id: string | null
 }
 
@@ -82,7 +82,6 @@ export function isReady(row: WorkspaceRow): boolean {
   return isRunning(row) && (row.startup === null || row.startup.state === 'ready')
 }
 
-/** Root of the forks; relatives share it. */
 export function familyOf({ id, family_id }: Pick<WorkspaceRow, 'id' | 'family_id'>): string {
   return family_id ?? id
 }

@@ -86,9 +86,9 @@ export async function readByKey(reads: Reader, organization_id: string, key: str
   return row ?? null
 }
 
-/** Locks and reads in two statements: a single statement that waits would see joined rows as they were before. */
+/** Two statements: a single one that waits would see joined rows as they were before. */
 export async function lockWorkspace(tx: Tx, id: string): Promise<WorkspaceRow | null> {
-  // Does not lock the key, so that operations referring to the row need not wait.
+  // Does not lock the key: operations that refer to the row need not wait.
   await sql`select 1 from workspaces where id = ${id} for no key update`.execute(tx)
   return readWorkspace(readerOf(tx), id)
 }
@@ -101,7 +101,7 @@ export interface TemplateVersion {
 
 export interface FoundTemplate {
   archived_at: Date | null
-  /** Newest published version that is not archived. */
+  /** Published and not archived. */
   latest_version: number | null
   version: TemplateVersion | null
 }
@@ -109,7 +109,6 @@ export interface FoundTemplate {
 /** One statement, to save a round trip. */
 export interface Opening {
   key: KeyRow | null
-  /** Prefers the organization's own template over the platform's. */
   template: FoundTemplate | null
 }
 
@@ -121,7 +120,7 @@ interface OpeningRow extends KeyRow, TemplateVersion {
   latest_version: number | null
 }
 
-/** @param named version null: the latest published one. */
+/** @param named version null: the latest. */
 export async function readOpening(
   reads: Reader,
   organization_id: string,

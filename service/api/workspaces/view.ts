@@ -57,7 +57,6 @@ function idleView(row: WorkspaceRow): Workspace['idle'] {
   }
 }
 
-/** A file-first workspace is never suspended, whatever its template says. */
 function ruleOf(row: WorkspaceRow): IdleRule {
   return row.mode === 'file_first' ? { policy: 'never', timeout_seconds: null, basis: 'never' } : idleRule(row)
 }

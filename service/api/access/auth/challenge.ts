@@ -34,7 +34,7 @@ export async function challenge(
     if (refused !== null) return { refused }
     return { rotated: await rotate(tx, call, { mfa_pending: false }) }
   }
-  // A wrong code is counted: the transaction commits, and the refusal follows.
+  // The transaction commits the count of a wrong code before the refusal.
   const done = await changing(deps, call, work, (result) => ('rotated' in result ? sessionSubject(session.id) : null))
   if ('refused' in done) throw done.refused
   const account = await readAccount(deps.reads, id)
@@ -59,7 +59,7 @@ export async function tryCode(
   return is_right ? null : invalidCredentials()
 }
 
-/** A recovery code cannot be guessed: it works even while the factor is locked, and unlocks it. */
+/** Cannot be guessed: it works even while the factor is locked, and unlocks it. */
 async function tryRecoveryCode(tx: ChangeTx, { now }: Call, person_id: string, typed: string): Promise<Failure | null> {
   if (!(await useRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
   await writeCredentials(tx, person_id, UNLOCKED)

@@ -12,7 +12,6 @@ const COMMON: ReadonlySet<string> = new Set(
     .map((word) => word.toLowerCase()),
 )
 
-/** @param email the account's address, if known. */
 export function isCommon(password: string, email?: string): boolean {
   const plain = password.normalize('NFKC').toLowerCase().trim()
   if (COMMON.has(plain) || new Set(plain).size < 2) return true

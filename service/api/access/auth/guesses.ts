@@ -7,9 +7,8 @@ import { fail } from '../../../lib/fail.ts'
 /** Each failed look-up costs a database statement. */
 export interface AuthFailureLimiter {
   /**
-   * A credential that was valid before is never limited, so that a guesser cannot lock out others at a shared address, such as a proxy.
-   * @param digest of the credential, so that no credential stays in memory.
-   * @param find null: no such credential.
+   * A credential that was valid before is never limited: a guesser cannot lock out others at a shared address, such as a proxy.
+   * @param digest keeps credentials out of memory. @param find null: no such credential.
    */
   lookUp<Found>(address: string, digest: string, find: () => Promise<Found | null>): Promise<Found | null>
 }
@@ -21,7 +20,7 @@ export function createAuthFailureLimiter(per_minute: number, clock: Clock): Auth
     async lookUp(address, digest, find) {
       const source = sourceOf(address)
       const was_good = good.has(digest)
-      // Takes a token before the result is known: otherwise concurrent guesses would exceed the limit.
+      // Before the result is known: concurrent guesses would exceed the limit.
       const retry_after_seconds = was_good ? 0 : buckets.take(source)
       if (retry_after_seconds > 0) throw fail('rate_limited', null, 'Too many credentials are not valid', { retry_after_seconds })
       let is_wrong = false

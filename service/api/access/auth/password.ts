@@ -55,7 +55,7 @@ export function requestReset(
   return askForMail(call, deps, 'reset_password')
 }
 
-/** The link proves access to the mailbox, so it verifies the address. */
+/** The link proves access to the mailbox: it verifies the address. */
 export async function confirmReset(
   call: Call<typeof authResetConfirm>,
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
@@ -80,7 +80,7 @@ export async function confirmReset(
   return { status: 204 }
 }
 
-/** @returns the stored hash that the password matched. */
+/** @returns the hash that matched. */
 async function checkPassword(call: Call, deps: ReadDeps & Pick<AccessDeps, 'people'>, password: string): Promise<string> {
   const { id, session } = personOf(call.who)
   const { bounds, passwords } = deps.people

@@ -14,7 +14,7 @@ export interface PeopleDeps {
   passwords: Passwords
   secrets: PersonSecrets
   bounds: SignInLimiter
-  /** Registration without an invitation. List: these domains only. */
+  /** Without an invitation. List: these domains. */
   registration: 'open' | 'invitation' | readonly string[]
   wakeMailSender(): void
 }
@@ -74,7 +74,7 @@ export function sessionDaysFrom(now: Date): Date {
   return new Date(now.getTime() + LIMITS.sign_in.session_days_max * DAY_MS)
 }
 
-/** The work takes the token, which proves whether it is valid, and returns the owner. */
+/** The work takes the token, which proves its validity, and returns the owner. */
 export async function changingByToken(
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'>,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,

@@ -54,7 +54,7 @@ export async function register(
   return ACCEPTED
 }
 
-/** @returns whether a valid invitation token came with the call; only the mailbox has it. */
+/** Only the mailbox has the invitation token. */
 async function refuseUninvited(
   call: Call,
   { reads, people }: ReadDeps & Pick<AccessDeps, 'people'>,
@@ -83,7 +83,7 @@ export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: Read
   return { status: 204 }
 }
 
-/** The sender decides the content of the mail, so that all addresses get the same answer. */
+/** The sender decides the mail, so all addresses get the same answer. */
 export async function resendVerification(
   call: Call<typeof authResend>,
   deps: Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,

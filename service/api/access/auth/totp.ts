@@ -4,7 +4,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 
 const PERIOD_SECONDS = 30
 const SECRET_BYTES = 20
-/** Steps of tolerance in both directions, for late clocks and typing. */
+/** In both directions, for late clocks and typing. */
 const WINDOW = 1
 
 export function newTotpSecret(): Buffer {
@@ -52,7 +52,6 @@ export function normalizeRecoveryCode(typed: string): string {
     .replaceAll(/(.{4})(?=.)/g, '$1-')
 }
 
-/** null: not locked yet. */
 export function lockSeconds(failures: number): number | null {
   const { wrong_codes_max, lock_seconds, lock_seconds_max } = LIMITS.sign_in
   const beyond = failures - wrong_codes_max

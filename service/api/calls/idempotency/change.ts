@@ -7,13 +7,13 @@ import { hasKey, keepOutcome, takeKey, type Outcome } from './store.ts'
 import type { ChangeDeps } from '../deps.ts'
 
 export interface CommandResult extends Omit<Outcome, 'body'> {
-  /** null: the state already matched, and nothing was written. */
+  /** null: nothing was written. */
   changed: Pick<AuditTarget, 'kind' | 'id' | 'details'> | null
 }
 
 export type Work<W extends CommandResult = CommandResult> = (tx: ChangeTx) => Promise<W>
 
-/** Body of an answer without a token, from the stored state. */
+/** From the stored state. */
 export type Render<W extends CommandResult = CommandResult> = (reads: Reader, worked: W) => Promise<unknown>
 
 export interface Changed extends Outcome {
@@ -21,10 +21,7 @@ export interface Changed extends Outcome {
   replayed: boolean
 }
 
-/**
- * The audit record's action is the route id.
- * @param subject null if nothing changed.
- */
+/** @param subject null if nothing changed. */
 export function changing<Result>(
   deps: ChangeDeps,
   call: Changing & Pick<Call, 'signal' | 'route'>,
@@ -35,7 +32,7 @@ export function changing<Result>(
   return deps.turns.run(call, () => mutate(deps.db, byCaller(deps, call), call.route.id, work, subject))
 }
 
-/** Stores the outcome for the Idempotency-Key in the same transaction. Repeats get that answer even if this process dies first. */
+/** Repeats get the stored outcome even if this process dies first. */
 export async function change<W extends CommandResult>(deps: ChangeDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
   const { outcome, worked } = await changing(
     deps,
@@ -55,7 +52,7 @@ export async function change<W extends CommandResult>(deps: ChangeDeps, call: Ca
   return { ...outcome, recorded: worked !== null && worked.changed !== null, replayed: worked === null }
 }
 
-/** The first call and every repeat get the same bytes (App, "Limits": responses are stored). */
+/** The same bytes for the first call and every repeat (App, "Limits"). */
 export function answerKept({ status, body, replayed }: Outcome & { replayed: boolean }): Reply {
   if (body === undefined) throw new Error('an answer was not kept, and nobody says how to make it again')
   return { status, json: body, headers: repeatHeaders(replayed) }

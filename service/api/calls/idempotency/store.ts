@@ -7,17 +7,16 @@ import type { Db } from '../../../db/database.ts'
 import type { Call } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** Enough to repeat the answer. Never holds a token. */
+/** Never holds a token. */
 export interface Outcome {
   status: number
   /** A repeating caller must still be allowed to see it. */
   scope: Scope
-  /** Text, because jsonb would reorder its fields. Absent if the answer holds a token. */
+  /** Text: jsonb would reorder the fields. Absent if the answer holds a token. */
   body?: string
-  /** Source of an answer with a token; null on other routes. */
+  /** Of an answer with a token; else null. */
   workspace_id: string | null
   operation_id: string | null
-  /** Of an open. */
   ignored?: Ignorable[]
 }
 
@@ -38,7 +37,7 @@ export function hasKey(call: Call): call is IdempotentCall {
   return call.idempotency !== null
 }
 
-/** Throws the stored refusal, or a mismatch if the key was used for another request. */
+/** Throws a stored refusal, or a mismatch for another request. */
 export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Outcome | null> {
   const row = await db
     .selectFrom('idempotency_entries')
@@ -58,8 +57,8 @@ export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Ou
 }
 
 /**
- * Locks the key for the transaction; concurrent calls with it are told to retry.
- * @returns the outcome of a call that completed before.
+ * Concurrent calls are told to retry.
+ * @returns the outcome of an earlier call.
  */
 export async function takeKey(tx: Tx, call: IdempotentCall): Promise<Outcome | null> {
   const name = JSON.stringify([principalName(call), call.route.id, call.idempotency.key])
@@ -116,7 +115,7 @@ async function keep(tx: Tx, call: IdempotentCall, kept: Kept): Promise<void> {
 const FORGET_ROWS = 5000
 const FORGET_TURNS_MAX = 1000
 
-/** Small statements, since one caller may leave a hundred thousand entries. @returns the number deleted. */
+/** Small statements: one caller may leave a hundred thousand entries. */
 export async function forgetOutcomes(db: Db, now: Date): Promise<number> {
   let forgotten = 0
   for (let turn = 0; turn < FORGET_TURNS_MAX; turn++) {

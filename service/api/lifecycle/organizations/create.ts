@@ -13,7 +13,6 @@ import { slugOf } from '../../../core/people/organizations/slug.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
 const { owned_per_person_max } = LIMITS.organization
-/** Plan of self-made organizations; an operator may change it. */
 const FIRST_PLAN = 'unlimited'
 
 export async function createOrganization(call: Call<typeof organizationsCreate>, deps: ChangeDeps): Promise<Reply> {

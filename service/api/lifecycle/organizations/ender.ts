@@ -27,7 +27,7 @@ const LOOK_MS = 2000
 
 type DeletionWorkerDeps = ReadDeps & Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
-/** Several processes may run this: each step is a transaction that checks the current state. */
+/** Several processes may run this: each step checks the current state. */
 export function startDeletionWorker(deps: DeletionWorkerDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
@@ -45,7 +45,7 @@ export async function endAll(deps: DeletionWorkerDeps, stopped: () => boolean = 
   }
 }
 
-/** Workspaces end before volumes, which are unused then; the remaining rows follow. Cells do their part in the meantime. */
+/** Workspaces end before volumes, which are unused then. */
 async function step(deps: DeletionWorkerDeps, ending: OrganizationDeletion): Promise<void> {
   const { organization_id, operation_id } = ending
   const now = deps.clock.now()
@@ -68,7 +68,6 @@ function isNothingLeft({ builds, workspaces_left, volumes_left, secrets }: Remai
   return builds.length === 0 && workspaces_left === 0 && volumes_left === 0 && secrets.length === 0
 }
 
-/** Each step is recorded as an act of the requester. */
 function byRequester({ ids, clock }: DeletionWorkerDeps, { requested_by, request_id }: OrganizationDeletion): ChangeOrigin {
   return { actor: { kind: 'user', id: requested_by }, ids, now: clock.now(), request_id, source_address: null }
 }
@@ -86,7 +85,7 @@ function ownerOf({ organization_id, requested_by }: OrganizationDeletion): Perso
   return { type: 'user', id: requested_by, email: '', memberships: [{ organization_id, role: 'owner' }], session }
 }
 
-/** The worker of a canceled build cannot commit any more, and the capture goes with the workspace. */
+/** The worker of a canceled build cannot commit. */
 async function endBuild(deps: DeletionWorkerDeps, ending: OrganizationDeletion, build_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const work = async (tx: ChangeTx) => {
@@ -132,7 +131,7 @@ async function endSecret(deps: DeletionWorkerDeps, ending: OrganizationDeletion,
   await mutate(deps.db, by, 'secrets.delete', work, (secret) => secret && secretSubject(secret))
 }
 
-/** Concurrent creations hold the organization's row, so under its lock all of them are visible. */
+/** Concurrent creations hold the organization's row: under its lock all are visible. */
 async function finish(deps: DeletionWorkerDeps, { organization_id, operation_id }: OrganizationDeletion): Promise<void> {
   const by = serviceOrigin('api', { ids: deps.ids, now: deps.clock.now() })
   const work = async (tx: ChangeTx) => {

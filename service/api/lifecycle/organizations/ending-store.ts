@@ -14,7 +14,7 @@ export interface OrganizationDeletion {
 
 const ENDINGS_MAX = 100
 
-/** In random order, so that organizations that wait for an unreachable host do not block others. */
+/** Random order: an unreachable host does not block other organizations. */
 export function listEndings(reads: Reader): Promise<OrganizationDeletion[]> {
   return reads.rows(
     'organizations.endings',
@@ -24,7 +24,6 @@ export function listEndings(reads: Reader): Promise<OrganizationDeletion[]> {
   )
 }
 
-/** Lists: to end next. Counts: still ending. */
 export interface RemainingObjects {
   builds: string[]
   workspaces: string[]

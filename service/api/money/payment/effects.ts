@@ -39,7 +39,7 @@ export async function applyRemoteState(deps: PaymentDeps, { kind, object_id }: P
 const subjectOf = (organization_id: string, details: Record<string, string>) =>
   ({ kind: 'organization', id: organization_id, organization_id, project_id: null, details }) as const
 
-/** The first paid checkout sets the plan; subscriptions of later ones are ended at once. */
+/** Subscriptions of later checkouts are ended at once. */
 async function bringInCheckout(deps: PaymentDeps, session_id: string): Promise<void> {
   const { db, clock, payment } = deps
   const { state, checkout_id, subscription_id } = await payment.readCheckout(session_id)
@@ -86,7 +86,6 @@ async function buy(tx: ChangeTx, { checkout_id, session_id, subscription_id, now
   return { kind: 'bought', organization_id, plan_id, pages: await supersede(tx, organization_id) }
 }
 
-/** The end of a subscription restores the previous plan. */
 async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, subscription_id: string): Promise<void> {
   const { goes_on, plan: named } = await payment.readSubscription(subscription_id)
   if (goes_on) {

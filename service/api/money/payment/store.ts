@@ -15,7 +15,6 @@ export async function readAccount(reads: Reader, organization_id: string): Promi
   return (await reads.rows<Account>('payment.account', 'select * from payment_accounts where organization_id = $1', [organization_id]))[0]
 }
 
-/** @returns the stored account, which may be an earlier one. */
 export async function keepAccount(db: Db, account: Insertable<Database['payment_accounts']>): Promise<Account> {
   await db
     .insertInto('payment_accounts')
@@ -42,7 +41,6 @@ export async function writeSubscription(
   await tx.updateTable('payment_accounts').set(change).where('organization_id', '=', organization_id).execute()
 }
 
-/** Claims until `look_at`. */
 export async function takeSubscriptions(db: Db, now: Date, look_at: Date, limit: number): Promise<string[]> {
   const { rows } = await sql<{ subscription_id: string }>`
     update payment_accounts set look_at = ${look_at} where organization_id in (
@@ -66,7 +64,6 @@ export async function insertCheckout(tx: ChangeTx, checkout: Insertable<Database
   await tx.insertInto('checkouts').values(checkout).execute()
 }
 
-/** @returns pages to close. */
 export async function supersede(tx: ChangeTx, organization_id: string): Promise<string[]> {
   const rows = await tx
     .updateTable('checkouts')
@@ -78,7 +75,7 @@ export async function supersede(tx: ChangeTx, organization_id: string): Promise<
   return rows.flatMap(({ session_id }) => session_id ?? [])
 }
 
-/** @returns false if another checkout superseded this one. */
+/** @returns false if superseded. */
 export async function writePage(db: Db, id: string, session_id: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('checkouts')
@@ -112,7 +109,6 @@ export async function hasPendingCheckout(tx: Tx, organization_id: string, now: D
   return row !== undefined
 }
 
-/** Claims until `look_at`. */
 export async function takeCheckouts(db: Db, now: Date, look_at: Date, limit: number): Promise<Pick<Checkout, 'id' | 'session_id'>[]> {
   const { rows } = await sql<Pick<Checkout, 'id' | 'session_id'>>`
     update checkouts set look_at = ${look_at} where id in (
@@ -121,7 +117,7 @@ export async function takeCheckouts(db: Db, now: Date, look_at: Date, limit: num
   return rows
 }
 
-/** @returns false if the event was stored before. */
+/** @returns false for a repeat. */
 export async function keepEvent(db: Db, { id, kind, object_id }: PaymentEvent, now: Date): Promise<boolean> {
   const { numInsertedOrUpdatedRows = 0n } = await db
     .insertInto('payment_events')
@@ -131,7 +127,6 @@ export async function keepEvent(db: Db, { id, kind, object_id }: PaymentEvent, n
   return numInsertedOrUpdatedRows > 0n
 }
 
-/** Claims until `until`. */
 export async function takeEvent(db: Db, now: Date, until: Date): Promise<EventRow | undefined> {
   const { rows } = await sql<EventRow>`
     update payment_events set next_try_at = ${until}, tries = tries + 1 where id = (
@@ -157,7 +152,7 @@ export interface RemoteInvoice {
   invoice: InvoiceRow
 }
 
-/** Includes invoices made before the organization became a customer. */
+/** Includes invoices from before the organization was a customer. */
 export async function addInvoices(db: Db, now: Date): Promise<void> {
   await sql`
     insert into payment_invoices (invoice_id, next_try_at)
@@ -166,7 +161,6 @@ export async function addInvoices(db: Db, now: Date): Promise<void> {
     on conflict do nothing`.execute(db)
 }
 
-/** Claims until `until`. */
 export async function takeInvoice(db: Db, now: Date, until: Date): Promise<RemoteInvoice | undefined> {
   const { rows } = await sql<{ invoice_id: string }>`
     update payment_invoices set next_try_at = ${until}, tries = tries + 1 where invoice_id = (
@@ -192,7 +186,7 @@ export async function findInvoice(db: Db, where: { invoice_id: string } | { remo
   return { remote_id, pushed_at, tries, next_try_at, customer_id, invoice }
 }
 
-/** @returns false if the claim expired or the invoice ended; a later pass handles it. */
+/** @returns false if the claim expired or the invoice ended. */
 export async function writeInvoice(
   db: Db,
   { invoice, tries, next_try_at }: RemoteInvoice,
@@ -208,7 +202,7 @@ export async function writeInvoice(
   return numUpdatedRows > 0n
 }
 
-/** Stores the remote id in every case and reopens the sync: an invoice that ended here must also end there. */
+/** Reopens the sync: an invoice that ended here must also end there. */
 export async function keepRemote(db: Db, invoice_id: string, remote_id: string): Promise<void> {
   await db.updateTable('payment_invoices').set({ remote_id, settled_at: null }).where('invoice_id', '=', invoice_id).execute()
 }

@@ -42,7 +42,7 @@ export interface Alert {
   threshold_percent: number
 }
 
-/** @returns the highest of each subject and period, which implies the lower ones. */
+/** The highest alert of a subject and period implies the lower ones. */
 export async function takeAlerts(tx: ChangeTx, organization_id: string, mailed_at: Date): Promise<Alert[]> {
   const { rows } = await sql<Alert>`
     with taken as (

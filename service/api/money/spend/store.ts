@@ -29,7 +29,7 @@ interface Choice {
   spend_cap_minor: number | null
 }
 
-/** Charges are computed after a period's end, when the policy may differ. Overage at a period's end also applies to the following ones. */
+/** Charges are computed after a period's end, when the policy may differ. Overage at its end also applies to the following periods. */
 export async function keepOverage(
   tx: ChangeTx,
   {

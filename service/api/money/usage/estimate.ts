@@ -20,7 +20,6 @@ export async function getUsageEstimate({ who, params, query, now }: Call<typeof 
   return { status: 200, body: { organization_id, ...estimateOf(facts, query, now) } satisfies UsageEstimate }
 }
 
-/** Extrapolates the period from its average so far, plus one more workspace if asked. */
 export function estimateOf(facts: SpendFacts, asked: Asked, now: Date): Omit<UsageEstimate, 'organization_id'> {
   const { prices, granted, period } = facts
   const more = unitsOf(asked, (period.ends_at.getTime() - now.getTime()) / HOUR_MS)

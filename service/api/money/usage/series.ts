@@ -23,7 +23,6 @@ interface Asked {
   meter?: Meter
 }
 
-/** An API key reads only its own project. */
 export async function getUsageOfOrganization(call: Call<typeof usageSeries>, deps: ReadDeps): Promise<Reply> {
   const { who, query } = call
   const { organization_id } = call.params
@@ -63,7 +62,6 @@ async function answer(deps: ReadDeps, now: Date, scope: UsageScope, asked: Asked
   return { status: 200, body }
 }
 
-/** Both ends are starts of steps, the last included. */
 function rangeOf(asked: Asked, granularity: Granularity, now: Date): UsageRange {
   const to = asked.to === undefined ? now : new Date(asked.to)
   const from = asked.from === undefined ? periodOf(to).starts_at : new Date(asked.from)

@@ -14,11 +14,11 @@ export interface EventFilter {
 
 export interface ScannedEvents {
   rows: EventRow[]
-  /** The page's last row, or else the last scanned row; null: the end. */
+  /** The page's last row, or else the last scanned one; null: the end. */
   last: string | null
 }
 
-/** Each page scans at most `looked_max` rows, so a rare match may take several pages and no page costs more than another. */
+/** At most `looked_max` rows a page: a rare match may take several pages, and no page costs more than another. */
 export async function listEvents(
   reads: Reader,
   organization_id: string,

@@ -2,7 +2,7 @@ import { CompiledQuery, sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
 import type { Tx } from '../../../db/reader.ts'
 
-/** One row per line. `$1` is the organization or the person. */
+/** `$1` is the organization or the person. */
 export interface Content {
   name: string
   about: string
@@ -220,7 +220,7 @@ export const ACCOUNT_CONTENT: readonly Content[] = [
   },
 ]
 
-/** One snapshot of the database: pages from different snapshots would not fit together. It blocks no other transaction. */
+/** Pages from different snapshots would not fit together. It blocks no other transaction. */
 export function atOneMoment<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
   return db
     .transaction()

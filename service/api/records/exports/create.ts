@@ -10,7 +10,6 @@ import { exportView, whoseExports } from './view.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 import type { RecordDeps } from '../deps.ts'
 
-/** One at a time per owner. */
 export async function createExport(
   call: Call<typeof exportsCreate | typeof exportsCreateOfOrganization>,
   deps: ChangeDeps & Pick<RecordDeps, 'exports'>,

@@ -12,14 +12,13 @@ import { endFailed, endReady, holdExport, insertPart, claimExport, type ExportRo
 import type { CallDeps } from '../../calls/deps.ts'
 
 const LOOK_MS = 2000
-/** Lease of a worker, renewed with every part; after it another process takes over. */
+/** Renewed with every part; after it another process takes over. */
 const HELD_MS = 60_000
 const { part_bytes, kept_hours, minutes_max, attempts_max } = LIMITS.export
 
 export type ExportWorkerDeps = Pick<CallDeps, 'db' | 'clock' | 'logger'> & {
   /** Absent: no space is reserved. */
   reserve?: DiskReserve
-  /** Absent: the limits of `contract/limits.ts`. */
   bounds?: Bounds
 }
 
@@ -32,7 +31,6 @@ export function startExportWorker(deps: ExportWorkerDeps): Poller {
   })
 }
 
-/** @returns when no export waits. */
 export async function makeAll(deps: ExportWorkerDeps, stopped: () => boolean = () => false): Promise<void> {
   while (!stopped()) {
     const now = deps.clock.now()
@@ -63,7 +61,7 @@ async function makeOne(deps: ExportWorkerDeps, row: ExportRow, stopped: () => bo
   }
 }
 
-/** Stores the stream in parts: memory holds one file at most. */
+/** Memory holds one file at most. */
 async function keepParts(deps: ExportWorkerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
   const { db, clock, reserve } = deps
   const hash = createHash('sha256')

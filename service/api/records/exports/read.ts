@@ -46,7 +46,7 @@ export async function readContent(
   return {
     async stream(response) {
       response.writeHead(200, headers)
-      // A disconnect or a database failure truncates the answer, which the content length reveals.
+      // The content length reveals an answer that was cut off.
       await pipeline(Readable.from(parts(reads, row, first)), response).catch(() => response.destroy())
     },
   }

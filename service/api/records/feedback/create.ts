@@ -26,7 +26,7 @@ export async function createFeedback(call: Call<typeof feedbackCreate>, deps: Ch
     const first = await findFirst(tx, who.id, message_sha256, secondsBefore(now, DAY_SECONDS))
     const of = { id, received_at: now, organization_id, principal_type: who.type, principal_id: who.id }
     const said = { category: body.category ?? ('other' as const), message_sha256, context: JSON.stringify(context) }
-    // A repeat counts like any message, and is stored without its text.
+    // A repeat counts, but its text is not stored.
     await insertFeedback(tx, { ...of, ...said, message: first ? null : message, duplicate_of: first?.id ?? null })
     return { id: first?.id ?? id, received_at: (first?.received_at ?? now).toISOString(), duplicate: first !== undefined }
   }
@@ -34,7 +34,7 @@ export async function createFeedback(call: Call<typeof feedbackCreate>, deps: Ch
   return { status: 201, body: answer }
 }
 
-/** Counts for the oldest of a person's organizations; ids sort by creation time. */
+/** The oldest organization: ids sort by creation time. */
 function ownerOf(who: Principal): { organization_id: string | null; project_id: string | null } {
   if (who.type === 'api_key') return who
   const [organization_id = null] = who.memberships.map((membership) => membership.organization_id).sort()

@@ -6,7 +6,7 @@ export async function lockSenders(tx: ChangeTx, names: readonly string[]): Promi
   for (const name of [...names].sort()) await sql`select pg_advisory_xact_lock(hashtextextended(${`feedback:${name}`}, 0))`.execute(tx)
 }
 
-/** Returns the time of the n-th newest message; null: there are fewer. */
+/** null: fewer than n. */
 export async function receivedAt(
   tx: ChangeTx,
   of: { principal_id: string } | { organization_id: string },

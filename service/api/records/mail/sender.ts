@@ -22,7 +22,7 @@ export interface SenderDeps {
 
 const LOOK_MS = 2000
 const { send_seconds_max, retry_seconds_min, retry_seconds_max, try_hours_max } = LIMITS.mail
-/** Longer than a try may take, so that no other process takes the mail in the meantime. */
+/** Longer than a try may take: no other process takes the mail meanwhile. */
 const TAKEN_MS = 3 * send_seconds_max * 1000
 
 /** Several processes may run this, because each row is claimed. */
@@ -42,7 +42,6 @@ export function startSender(deps: SenderDeps): Poller {
   }
 }
 
-/** @returns when no mail waits. */
 export async function sendAll(deps: SenderDeps, stopped: () => boolean = () => false): Promise<void> {
   while (!stopped()) {
     const now = deps.clock.now()
@@ -70,7 +69,7 @@ async function sendOne(deps: SenderDeps, mail: Mail): Promise<void> {
   }
 }
 
-/** A recipient that the server rejects is given up at once. */
+/** A rejected recipient is given up at once. */
 function afterFailure({ tries, created_at }: Mail, now: Date, error: unknown) {
   const { code, responseCode = 0, message } = error as { code?: string; responseCode?: number; message?: string }
   const last_error = (message ?? '').slice(0, 500)
@@ -80,7 +79,7 @@ function afterFailure({ tries, created_at }: Mail, now: Date, error: unknown) {
   return { next_try_at: new Date(now.getTime() + seconds * 1000), last_error }
 }
 
-/** null: there is nothing to send. */
+/** null: nothing to send. */
 async function prepare({ db, clock, secrets, base_url }: SenderDeps, mail: Mail): Promise<MailMessage | null> {
   const token = secrets.tokenOf(mail.id)
   const token_sha256 = digestOf(token)

@@ -10,7 +10,6 @@ const ISSUES_MAX = 20
 
 export interface AskedRecipe {
   recipe: Recipe
-  /** For the build's log. */
   warnings: string[]
 }
 
@@ -57,7 +56,6 @@ function unread(path: string, message: string): RecipeIssue {
   return { path, reason: 'invalid_recipe', message }
 }
 
-/** The first issue gives the reason. */
 function refused(issues: RecipeIssue[]): Failure {
   const [first] = issues
   return fail('validation_failed', first?.reason ?? 'invalid_recipe', 'The recipe is not valid', {

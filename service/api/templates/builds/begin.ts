@@ -37,7 +37,6 @@ export async function refuseReservedSlug(tx: ChangeTx, slug: string): Promise<vo
 
 export type NamedTemplate = Omit<NewTemplate, 'id' | 'project_id'>
 
-/** Makes a missing template. Throws if it is archived, if the caller may not auto-publish, or if the plan allows no further build. */
 export async function templateToBuild(
   deps: Ids,
   tx: ChangeTx,
@@ -50,7 +49,6 @@ export async function templateToBuild(
   return template.id
 }
 
-/** Makes a missing template. Throws if it is archived. */
 export async function templateToChange({ ids }: Ids, tx: ChangeTx, who: Principal, named: NamedTemplate): Promise<LockedTemplate> {
   const project_id = who.type === 'user' ? null : who.project_id
   const template = await lockOrMakeTemplate(tx, { ...named, project_id, id: ids.next() })

@@ -22,7 +22,6 @@ export async function readBuildLog(call: Call<typeof templateBuildsLog>, deps: R
   return { status: 200, body: { ...piece, complete: isTerminal(row.state) && piece.next_offset >= row.log_bytes } }
 }
 
-/** An offset inside a character moves to the next one. */
 function cut(pieces: LogPiece[], offset: number): Omit<TemplateBuildLog, 'complete'> {
   const [first] = pieces
   if (first === undefined) return { offset, next_offset: offset, text: '' }

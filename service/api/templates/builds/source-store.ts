@@ -2,7 +2,7 @@ import type { EgressPolicy } from '../../../../contract/egress/policy.ts'
 import type { TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { Reader } from '../../../db/reader.ts'
 
-/** Of the source version; they pass on to what is built from the workspace. */
+/** Passes on to builds from the workspace. */
 export interface Source {
   layers: string[]
   settings: TemplateSettings
@@ -20,7 +20,6 @@ export async function readSource(reads: Reader, workspace_id: string): Promise<S
   return row
 }
 
-/** A restorable checkpoint, or one of the disk alone. */
 export async function hasCapture(reads: Reader, workspace_id: string, checkpoint_id: string, now: Date): Promise<boolean> {
   const rows = await reads.rows(
     'template_builds.capture',

@@ -40,7 +40,6 @@ export interface LogPiece {
   text: string
 }
 
-/** From the piece that contains the byte on. */
 export function readLog(reads: Reader, build_id: string, offset: number, pieces_max: number): Promise<LogPiece[]> {
   return reads.rows(
     'template_builds.log',
@@ -97,7 +96,7 @@ export async function readBuildLimit(reads: Reader, organization_id: string): Pr
 export interface NewTemplate {
   id: string
   organization_id: string
-  /** Project whose key makes the template; null: a person makes it. */
+  /** null: a person makes the template. */
   project_id: string | null
   slug: string
   display_name: string | null

@@ -32,7 +32,7 @@ export async function captureDraft(
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/** States live as long as the draft; without a limit one draft could fill the host. */
+/** Without a limit one draft could fill the host. */
 async function refuseTooMany(tx: ChangeTx, draft_id: string): Promise<void> {
   const current = await countStates(readerOf(tx), draft_id)
   const limit_value = LIMITS.template_build.draft_states_max

@@ -27,7 +27,7 @@ export async function listDraftStates(
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, stateView) }
 }
 
-/** All belong to the draft's project, so a key that sees the draft sees them. */
+/** A key that sees the draft sees all of them: they are of its project. */
 export async function listDraftTestInstances(
   call: Call<typeof draftTestInstancesList> | Call<typeof draftTestInstancesListOfOrganization>,
   deps: PageDeps,

@@ -31,7 +31,6 @@ export async function listFiles(
   }
 }
 
-/** A directory's sources, or another entry at the path. */
 async function find(overlay: Overlay, path: string) {
   let places: LayerDirectory[] = overlay.root()
   const names = path.split('/').filter((name) => name !== '')

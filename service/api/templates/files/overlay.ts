@@ -5,13 +5,13 @@ export interface LayerDirectory {
   path: string
 }
 
-/** A directory has one source per contributing layer, topmost first. */
+/** One source per contributing layer, topmost first. */
 export interface VisibleEntry {
   entry: LayerEntry
   places: LayerDirectory[]
 }
 
-/** null: the layer has no directory at that path. */
+/** null: the layer lacks the directory. */
 export type Load = (places: readonly LayerDirectory[]) => Promise<(Map<string, LayerEntry> | null)[]>
 
 /** Overlayfs rules: whiteouts, opaque directories and redirects. */
@@ -30,7 +30,6 @@ export class Overlay {
     return this.layers.map((layer) => ({ layer, path: '/' }))
   }
 
-  /** Sorted by name. */
   async children(places: readonly LayerDirectory[]): Promise<Map<string, VisibleEntry>> {
     const loaded = await this.load(places)
     const names = new Set(loaded.flatMap((entries) => [...(entries?.keys() ?? [])]))
@@ -69,7 +68,7 @@ export class Overlay {
     return seen
   }
 
-  /** Sources of a moved directory. Each layer is searched by the whole path, as overlayfs does. */
+  /** Each layer is searched by the whole path, as overlayfs does. */
   private async below(layer: string, moved_from: string): Promise<LayerDirectory[]> {
     const found: LayerDirectory[] = []
     let sought = moved_from
@@ -99,7 +98,7 @@ export class Overlay {
   }
 }
 
-/** The path for lower layers after a redirect of the directory at `depth`. */
+/** The path for lower layers. */
 function redirected(path: string, depth: number, length: number, redirect: string): string {
   const names = path.split('/').slice(1)
   const rest = names.slice(names.length - (length - 1 - depth))
@@ -112,7 +111,6 @@ export function join(directory: string, name: string): string {
   return directory === '/' ? `/${name}` : `${directory}/${name}`
 }
 
-/** The same sources have the same content. */
 export function areSame(one: readonly LayerDirectory[], other: readonly LayerDirectory[]): boolean {
   return one.length === other.length && one.every(({ layer, path }, at) => layer === other[at]?.layer && path === other[at].path)
 }

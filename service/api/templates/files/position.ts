@@ -1,4 +1,4 @@
-// Position of a directory walk: the entry's index at each level.
+// The entry's index at each level of a walk.
 
 /** Seven bits a byte, lowest first. */
 export function bytesOf(position: readonly number[]): Buffer {

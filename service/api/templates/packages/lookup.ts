@@ -12,7 +12,6 @@ import { cursorAt, whereOf } from '../../calls/pages.ts'
 import type { CallDeps } from '../../calls/deps.ts'
 import type { TemplateDeps } from '../deps.ts'
 
-/** An exact match first, then names with the prefix, then names that contain it. */
 export async function listPackages(
   call: Call<typeof templatePackagesList>,
   deps: Pick<CallDeps, 'cursor_keys'> & Pick<TemplateDeps, 'packages' | 'package_lookups'>,
@@ -75,7 +74,7 @@ function packagesOf({ packages }: Pick<TemplateDeps, 'packages'>, architecture: 
 const LOADING_SECONDS = 2
 const ORGANIZATIONS_COUNTED_MAX = 50_000
 
-/** Per organization; a person's look-ups count for their first one. */
+/** A person's look-ups count for their first organization. */
 export function createLookups(clock: Clock): Buckets {
   return createBuckets({ tokens: LIMITS.template_package.lookups_per_minute, seconds: 60, names_max: ORGANIZATIONS_COUNTED_MAX }, clock)
 }

@@ -11,12 +11,10 @@ import { parseIndex } from './parse-index.ts'
 export type Found =
   | { kind: 'packages'; packages: ReadonlyMap<string, TemplatePackage> }
   | { kind: 'loading' }
-  /** The mirror does not answer, or answers without an index. */
+  /** No answer, or no index. */
   | { kind: 'unreachable' }
-  /** The mirror has no index for this architecture. */
   | { kind: 'absent' }
 
-/** Loaded on first use and reloaded when stale. */
 export interface PackageIndex {
   of(architecture: Architecture): Found
   close(): void
@@ -75,7 +73,7 @@ async function fetchIndex(mirror: string, architecture: Architecture, closing: A
   return { kind: 'packages', packages: await parseIndex(linesOf(bounded)) }
 }
 
-/** Throws when the stream fails: readline alone would end without an error. */
+/** readline alone would end without an error. */
 async function* linesOf(stream: Readable): AsyncGenerator<string> {
   const failed = new Promise<never>((_, reject) => stream.on('error', reject))
   failed.catch(() => undefined) // awaited below, unless the reader stops early

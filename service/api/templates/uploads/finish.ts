@@ -4,7 +4,7 @@ import { completeUpload, restartUpload, type UploadRow } from './store.ts'
 
 /**
  * Safe to repeat, also concurrently.
- * @returns null if complete; else the wrong digest, after which the upload starts again.
+ * @returns null if complete; else the wrong digest.
  */
 export async function finishUpload(db: Db, folder: string, { id, sha256, parts }: UploadRow, now: Date): Promise<string | null> {
   const digest = await digestOfParts(folder, id, parts)

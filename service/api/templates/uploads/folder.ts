@@ -7,7 +7,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { syncFolder } from '../../../lib/sync-folder.ts'
 import type { UploadPart } from './store.ts'
 
-// <folder>/<upload id>/<part name>. New entries inherit the folder's group, the cell's, so that builds can read them.
+// New entries inherit the cell's group: builds can read them.
 const FOLDER_MODE = 0o2750
 const FILE_MODE = 0o640
 
@@ -55,10 +55,7 @@ export async function removeUpload(folder: string, id: string): Promise<void> {
 
 const UNUSED_MS = LIMITS.template_upload.unused_hours * 3600 * 1000
 
-/**
- * Ids of folders too old for any kept upload. A younger folder without a row may belong to an upload that just begins, or be unknown to a
- * restored database.
- */
+/** A younger folder without a row may belong to an upload that just begins, or be unknown to a restored database. */
 export async function oldFolders(folder: string, now: Date): Promise<string[]> {
   const names = (await readdir(folder)).filter((name) => /^[0-9a-f-]{36}$/.test(name))
   const old: string[] = []

@@ -59,10 +59,7 @@ export async function getUpload({ who, params }: Call<typeof templateUploadsGet>
   return { status: 200, body: uploadView(await findIn(deps.reads, who, params.upload_id)) }
 }
 
-/**
- * A part is stored as a file before its row counts it. An empty body at the end finishes an upload whose last part was received by a
- * process that died.
- */
+/** The part's file precedes its row. An empty body finishes an upload whose last part was received by a process that died. */
 export async function putPart(
   call: Call<typeof templateUploadsPart>,
   deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'reserve'> & Pick<TemplateDeps, 'uploads_dir' | 'part_places'>,
@@ -81,7 +78,7 @@ export async function putPart(
     (tx) => addPart(tx, upload.id, offset, part, now),
     (added) => (added ? subjectOf(upload) : null),
   )
-  // Comes first: the part of an upload deleted in the meantime has no row by which it could be found.
+  // First: the part of an upload deleted meanwhile has no row.
   if (!kept) await removePart(folder, upload.id, part)
   const found = await readUpload(deps.reads, upload.id)
   if (found === null) await removeUpload(folder, upload.id)
@@ -91,7 +88,7 @@ export async function putPart(
   return await finish(call, deps, folder, found)
 }
 
-/** @returns null if the body is empty and nothing is missing. */
+/** @returns null if nothing is missing. */
 async function receive(
   call: Call<typeof templateUploadsPart>,
   deps: Pick<CallDeps, 'reserve'>,
@@ -124,7 +121,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
-/** Each part costs a file and a rewrite of the row that lists them. */
+/** Each part costs a file and a rewrite of the row. */
 function leastPart(size_bytes: number): number {
   return Math.max(part_bytes_min, Math.ceil(size_bytes / parts_max))
 }

@@ -47,7 +47,7 @@ export async function markDetaching(tx: ChangeTx, id: string, operation_id: stri
   await tx.updateTable('volume_attachments').set({ state: 'detaching', operation_id, updated_at: now }).where('id', '=', id).execute()
 }
 
-/** The same mount slots: the fork continues the source's memory image, which knows them. */
+/** The same mount slots: the fork's memory image knows them. */
 export async function copyAttachments(
   tx: ChangeTx,
   from: readonly AttachmentRow[],

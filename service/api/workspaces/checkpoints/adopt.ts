@@ -39,10 +39,7 @@ export async function adoptFork(call: AdoptCall, deps: ChangeDeps): Promise<Repl
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/**
- * Locks in id order, so that two opposite adoptions cannot deadlock. A workspace that the caller may not know is not locked; as the fork it
- * is null.
- */
+/** In id order: two opposite adoptions cannot deadlock. A workspace that the caller may not know is not locked; as the fork it is null. */
 async function lockBoth(tx: ChangeTx, { who, params, body }: AdoptCall): Promise<{ row: WorkspaceRow; fork: WorkspaceRow | null }> {
   const reads = readerOf(tx)
   const row = visible(who, await readWorkspace(reads, params.workspace_id))
@@ -62,7 +59,7 @@ function notRelated() {
   return fail('conflict', null, 'The two workspaces do not go back to one workspace by forks')
 }
 
-/** A fork that was reset while suspended has neither memory nor disk. */
+/** Reset while suspended: neither memory nor disk. */
 function refuseBlank(fork: WorkspaceRow): void {
   if (fork.observed_state === 'suspended' && fork.checkpoint_id === null) {
     throw fail('conflict', 'not_snapshottable', 'The fork was reset while it was suspended: it has nothing to capture yet')

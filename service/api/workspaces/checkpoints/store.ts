@@ -41,7 +41,7 @@ export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpo
   return rows.length === 1
 }
 
-/** The disk of a draft state cannot be restored, but its owner may delete it. */
+/** Cannot be restored, but its owner may delete it. */
 export async function hasDraftState(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
   const rows = await reads.rows(
     'checkpoints.draft_state',
@@ -61,7 +61,6 @@ export async function countSnapshots(reads: Reader, workspace_id: string): Promi
   return row?.count ?? 0
 }
 
-/** By the owner. */
 export async function wasDeleted(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
   const rows = await reads.rows(
     'checkpoints.deleted',
@@ -71,7 +70,7 @@ export async function wasDeleted(reads: Reader, workspace_id: string, checkpoint
   return rows.length === 1
 }
 
-/** From then on its files are orphans. */
+/** The files become orphans. */
 export async function markDeleted(tx: ChangeTx, checkpoint_id: string, now: Date): Promise<void> {
   await tx.updateTable('checkpoints').set({ deleted_at: now }).where('id', '=', checkpoint_id).execute()
 }

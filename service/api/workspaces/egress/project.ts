@@ -18,7 +18,6 @@ export async function getProjectEgress(call: Call<typeof projectEgressGet>, deps
   return { status: 200, body, headers: etagOf(body.version) }
 }
 
-/** Always a new version. */
 export async function putProjectEgress(call: Call<typeof projectEgressPut>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { who, now } = call
   const project = await projectOf(deps.reads, who, call.params.project_id)

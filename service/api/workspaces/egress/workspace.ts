@@ -27,13 +27,12 @@ import { insertEgressVersion, listDenials, listEgressVersions, type DenialRow } 
 import { egressVersionView, workspaceEgressView } from './view.ts'
 import type { CallDeps, ChangeDeps, PageDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** Also of a deleted workspace. */
 export async function getWorkspaceEgress(call: Call<typeof workspaceEgressGet>, deps: ReadDeps): Promise<Reply> {
   const { id } = await findWorkspace(deps, call)
   return answerOf(await factsOf(deps.reads, id))
 }
 
-/** Replaces the project's policy, without intersecting them. */
+/** Replaces the project's policy, without intersection. */
 export async function putWorkspaceEgress(
   call: Call<typeof workspaceEgressPut>,
   deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'revocations'>,

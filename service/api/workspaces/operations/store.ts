@@ -31,14 +31,14 @@ interface Statement {
   values: unknown[]
 }
 
-/** A separate statement for later pages, so that their plan starts the index scan at the page. */
+/** A separate statement for later pages: its plan starts the index scan at the page. */
 function ofWorkspace(workspace_id: string, _filter: Filter, { below, limit }: Page): Statement {
   const on = below === null ? '' : 'and uuid_send(id) < uuid_send($3::uuid)'
   const text = `select ${COLUMNS} from operations where workspace_id = $1 ${on} order by uuid_send(id) desc limit $2`
   return { name: below === null ? 'a' : 'ab', text, values: [workspace_id, limit + 1, ...(below === null ? [] : [below])] }
 }
 
-/** Per kind and state: an index has that order (migration 0019), so no other row is read. */
+/** An index has this order (migration 0019), so no other row is read. */
 function ofKindsAndStates(workspace_id: string, { state, kind }: Filter, { below, limit }: Page): Statement {
   const values: unknown[] = [workspace_id, limit + 1]
   const next = (value: unknown) => `$${values.push(value)}`

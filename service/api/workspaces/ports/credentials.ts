@@ -42,7 +42,6 @@ export async function createPortLink(
   return { status: 201, body }
 }
 
-/** Replaces the previous callback. */
 export async function createPortCallback(
   call: Call<typeof portCallbacksCreate>,
   deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>,
@@ -53,7 +52,6 @@ export async function createPortCallback(
   return { status: 201, body }
 }
 
-/** Idempotent. */
 export async function deletePortCallback(call: Call<typeof portCallbacksDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace, port } = await lockExposed(tx, call)

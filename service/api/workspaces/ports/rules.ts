@@ -7,7 +7,6 @@ export function refuseOwnPort(port: number): void {
   if (port === AGENT_PORT) throw invalid('port', 'is a port of the service itself')
 }
 
-/** The three spellings must agree. */
 export function secondsOf({ ttl_seconds, ttlSeconds, ttl }: Ttl, otherwise: number): number {
   const given = [ttl_seconds, ttlSeconds, ttl].filter((value) => value !== undefined)
   const [seconds = otherwise] = given

@@ -50,7 +50,7 @@ export async function replaceBinding(
   return true
 }
 
-/** Also rejects names that clash with other variables. Locks the names until the transaction ends. */
+/** Locks the names until the transaction ends. */
 export async function checkBinding(
   tx: ChangeTx,
   user: { organization_id: string; project_id: string; workspace_id: string | null },
@@ -70,7 +70,7 @@ export async function checkBinding(
   throw fail('validation_failed', 'env_collision', `${taken} is a variable of the workspace already`, { details: { name: taken } })
 }
 
-/** Adds the template's secret inputs that the workspace may use (App, "Open rules" 5). Throws if a required one is not allowed. */
+/** App, "Open rules" 5. Throws if a required secret is not allowed. */
 export async function withSecretInputs(
   tx: ChangeTx,
   user: { organization_id: string; project_id: string; workspace_id: string | null },
@@ -88,9 +88,7 @@ export async function withSecretInputs(
   return [...new Set([...given, ...usable])]
 }
 
-/**
- * A deleted secret leaves the binding. Its name is still listed while the template requires it, because the next start fails without it.
- */
+/** A deleted secret is still listed while the template requires it, because the next start fails without it. */
 async function bindingOf(reads: Reader, workspace: Bound & { template_version_id: string }): Promise<WorkspaceSecrets> {
   const bound = await boundNames(reads, workspace.id)
   const { settings } = await readTemplateVersion(reads, workspace.template_version_id)

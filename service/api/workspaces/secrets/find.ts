@@ -30,7 +30,7 @@ export function secretSubject(
   return { kind: 'secret', id, organization_id, project_id, details: { name, ...details } }
 }
 
-/** Project keys do not see an organization's secrets; only people do. */
+/** Only people see an organization's secrets. */
 function visible(who: Principal, row: SecretRow | null): SecretRow {
   if (row === null) throw notFound('secret')
   const { organization_id, project_id } = row

@@ -8,7 +8,6 @@ import { listSecrets, listVersions, type SecretScope } from './store.ts'
 import { secretView, versionView } from './view.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** Without those of the organization that the project may use. */
 export async function listSecretsOfProject(call: Call<typeof secretsList>, deps: PageDeps): Promise<Reply> {
   const { project_id } = await projectOf(deps.reads, call.who, call.params.project_id)
   return answer(deps, call, { project_id })

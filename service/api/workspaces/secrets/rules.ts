@@ -23,7 +23,6 @@ export function checkValue(value: string): void {
   }
 }
 
-/** Reports every problem. */
 export function checkedHosts(hosts: readonly SecretHost[] | null): NormalSecretHost[] | null {
   if (hosts === null) return null
   const issues = hostIssues(hosts)

@@ -61,7 +61,7 @@ export async function openSigner(deps: SignerDeps): Promise<Signer> {
   }
 }
 
-/** A retired key's file loses its private half and names its successor, so that processes with the same folder agree on one key. */
+/** A retired key's file loses its private half and names its successor: processes with the same folder agree on one key. */
 async function currentKey({ directory, db, clock }: SignerDeps): Promise<SigningKey> {
   let file = FIRST_FILE
   for (let generation = 0; generation < KEYS_MAX; generation++) {

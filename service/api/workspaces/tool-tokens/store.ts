@@ -29,7 +29,7 @@ export interface NewAgentSession {
 }
 
 /**
- * Also finds or makes the agent session and writes the audit record, in one statement. The budget refills an hour after its first use.
+ * One statement. The budget refills an hour after its first use.
  * @returns null if it is exhausted.
  */
 export async function countToken(
@@ -104,7 +104,7 @@ export function listAgentSessions(reads: Reader, workspace_id: string, page: Pag
   )
 }
 
-/** Includes retired keys whose last token may still be valid. */
+/** A retired key's last token may still be valid. */
 export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys['keys']> {
   const rows = await reads.rows<{ public_jwk: ToolTokenKeys['keys'][number] }>(
     'tool_tokens.keys',

@@ -22,7 +22,7 @@ export async function deleteVolume(call: DeleteCall, deps: ChangeDeps & ReadDeps
   const work = async (tx: ChangeTx) => {
     if (call.query.force === true) await cancelCreation(tx, params.volume_id, now)
     const row = await lockVolume(tx, params.volume_id)
-    // A shared volume can only be deleted in its own project.
+    // A shared volume is deleted only in its own project.
     if (row?.project_id !== project.project_id) throw notFound('volume')
     if (row.deleted_at !== null) {
       const earlier = await lastVolumeOperation(readerOf(tx), row.id, 'volume_delete')

@@ -1,9 +1,9 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** At or below these: the machine's own, or its memory. */
+/** Nothing is mounted at or below these. */
 const RESERVED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/boot']
-/** Exactly these: a machine needs them. */
+/** Nothing is mounted exactly at these: a machine needs them. */
 const NEEDED = [
   '/',
   '/bin',
@@ -21,7 +21,7 @@ const NEEDED = [
   '/root',
 ]
 
-/** docs/decisions/volumes.md. The guest's kernel resolves the path without following links. */
+/** docs/decisions/volumes.md. The guest's kernel follows no links. */
 export function checkMountPath(path: string): void {
   const why = wrongWith(path)
   if (why === null) return

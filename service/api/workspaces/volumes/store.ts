@@ -21,7 +21,7 @@ export interface VolumeRow {
   attachments: AttachedRow[]
 }
 
-/** Times are text, because the volume's row holds JSON. */
+/** Times are text: the row holds JSON. */
 export interface AttachedRow {
   workspace_id: string
   project_id: string
@@ -120,8 +120,8 @@ export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise
 }
 
 /**
- * On a lost host a running creation would keep the name forever. Called before the volume is locked, because an ending operation locks its
- * own row first.
+ * On a lost host a running creation would keep the name forever. Called before the volume is locked: an ending operation locks its own row
+ * first.
  */
 export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date): Promise<void> {
   const creation = await lastVolumeOperation(readerOf(tx), volume_id, 'volume_create')
