@@ -1,6 +1,6 @@
 export const RELEASE_NOTES_URL = 'https://github.com/berth-dev/berth/releases'
 
-/** App, "Client versions". A test compares these with the manifests of sdk/ and cli/. */
+/** App, "Client versions". A test compares the manifests. */
 export const CLIENT_PACKAGES = [
   {
     package: '@berth/sdk',

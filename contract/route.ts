@@ -6,22 +6,21 @@ import type { Mode } from './schemas/workspaces.ts'
 
 export { TOOLS, type Tool } from './tools.ts'
 
-/** Without `schema` and `content` an answer has no body. */
 export interface Answer {
   schema?: TSchema
-  /** Other types, by content type: schema of the whole, or of each event or line of a stream; null: raw bytes or text. */
+  /** By content type: schema of the whole, or of each event or line of a stream; null: raw bytes or text. */
   content?: Readonly<Record<string, TSchema | null>>
-  /** Names and descriptions. `Cache-Control` defaults to no-store. */
+  /** `Cache-Control` defaults to no-store. */
   headers?: Record<string, string>
   description: string
 }
 
-/** By content type; empty: no body. */
+/** Empty: no body. */
 export function contentOf({ schema, content = {} }: Answer): Readonly<Record<string, TSchema | null>> {
   return schema === undefined ? content : { 'application/json': schema, ...content }
 }
 
-/** null: the code without a reason (`NO_REASON`). Lists are never empty. */
+/** null: the code without a reason. Lists are never empty. */
 export type RouteErrors<C extends string> = Partial<Record<C, readonly (string | null)[]>>
 
 interface RouteOf<S extends Surface, C extends string> {
@@ -29,46 +28,42 @@ interface RouteOf<S extends Surface, C extends string> {
   id: string // '<noun>.<verb>': a room's handlers.ts names its handler
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   path: string // OpenAPI style: /v1/workspaces/{workspace_id}
-  /**
-   * Further paths, by the suffix of their operation id in OpenAPI. `params` covers all paths: a name that only some have is optional there.
-   */
+  /** By the suffix of their operation id in OpenAPI. `params` covers all paths. */
   aliases?: Readonly<Record<string, string>>
   summary: string
   access: Access
-  /** Accepts Idempotency-Key: routes marked (I). */
+  /** Routes marked (I). */
   idempotent?: boolean
   /** Honours `Prefer: wait`. */
   waits?: boolean
-  /** The answer is delayed until the revocation of access holds: on the host of the workspace, on those of the project, or on all. */
+  /** The answer is delayed until the revocation holds on the hosts of these. */
   revokes?: 'workspace' | 'project' | 'everywhere'
   params?: TSchema
   query?: TSchema
-  /** Others may occur. */
   headers?: TSchema
   /** 'bytes': a raw stream that the pipeline does not read. Absent: no body, or `{}`. */
   body?: TSchema | 'bytes'
   body_optional?: boolean
-  /** Validates the body instead of the schema, which then only documents it. */
+  /** The schema then only documents the body. */
   check_body?: (body: unknown) => Issue[]
   body_bytes_max?: number
-  /** Messages, one JSON text each. Refusals are messages too; `errors` still lists them. */
+  /** Refusals are messages too; `errors` still lists them. */
   websocket?: { client: TSchema; server: TSchema }
   answers: Record<number, Answer>
   errors: RouteErrors<C>
 }
 
 export type AppRoute = RouteOf<'app', AppCode>
-/** Admission of a gateway call follows from this. */
 interface WorkspaceUse {
   /** Absent: all. Others are refused in any state, without waking them. */
   modes?: readonly Mode[]
-  /** asked: wakes a parked machine, which answers. woken: wakes it without asking it. Absent: leaves the machine as it is. */
+  /** asked: wakes a parked machine, which answers. woken: wakes it without asking it. Absent: neither. */
   machine?: 'asked' | 'woken'
-  /** Counts as a stream and not as a call: it lasts as long as the object it follows. */
+  /** Lasts as long as the object it follows. */
   streams?: true
-  /** Answered from the disk of a sleeping machine, without waking it. */
+  /** Without waking the machine. */
   reads_disk?: true
-  /** Answered from the tree of a file-first workspace without a machine. */
+  /** Without a machine, of a file-first workspace. */
   tree?: true
   /** Changes nothing although its method is not GET. */
   read_only?: true
@@ -81,12 +76,11 @@ export function serves({ modes }: Pick<CellRoute, 'modes'>, mode: Mode): boolean
   return modes === undefined || modes.includes(mode)
 }
 
-/** Served while a snapshot is captured. Messages of a WebSocket count as changes. */
+/** Served during a capture. Messages of a WebSocket count as changes. */
 export function isReadOnly({ method, websocket, read_only }: Pick<CellRoute, 'method' | 'websocket' | 'read_only'>): boolean {
   return read_only === true || (method === 'GET' && websocket === undefined)
 }
 
-/** The route's own path first, with the operation name at each. */
 export function pathsOf({ id, path, aliases = {} }: Pick<Route, 'id' | 'path' | 'aliases'>): { name: string; path: string }[] {
   return [{ name: id, path }, ...Object.entries(aliases).map(([suffix, other]) => ({ name: `${id}.${suffix}`, path: other }))]
 }
@@ -95,7 +89,6 @@ export function namesIn(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
 }
 
-/** A parameter matches any one segment. */
 export function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`)
 }

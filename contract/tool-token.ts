@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { TOOLS, type Tool } from './route.ts'
 
-/** A JWT signed by the same key for another purpose is no tool token. */
+/** A JWT of the same key for another purpose is no tool token. */
 export const TOOL_TOKEN_TYPE = 'berth-tool+jwt'
 export const TOOL_TOKEN_ALGORITHM = 'ES256'
 

@@ -7,14 +7,14 @@ export type NormalHost = { host: string } | { reason: HostReason; message: strin
 
 const NAME_CHARACTERS_MAX = 253
 const LABEL = /^(?!-)[a-z0-9-]{1,63}(?<!-)$/
-/** A URL's address parser would read these labels as a part of an IPv4 address. */
+/** URL parsers read such labels as a part of an IPv4 address. */
 const NUMBER = /^(?:[0-9]+|0x[0-9a-f]*)$/
-/** IDNA must not see `/`, `%` or a tab, which it would parse as a URL's; it judges the rest. */
+/** IDNA would parse `/`, `%` or a tab as a URL's; it judges the rest. */
 const NO_HOST_CHARACTER = /[^A-Za-z0-9.\-\u0080-\u{10ffff}]/u
-/** The machine itself or its local network: RFC 6761, RFC 6762, RFC 8375, ICANN's `.internal`. */
+/** RFC 6761, RFC 6762, RFC 8375, ICANN's `.internal`. */
 const LOCAL = ['localhost', 'localdomain', 'localdomain4', 'localdomain6', 'local', 'internal', 'home.arpa']
 
-/** One spelling for each host: IDNA (UTS 46), lower case, no trailing dot. Checks run on that spelling. */
+/** IDNA (UTS 46), lower case, no trailing dot. Checks run on this spelling. */
 export function normalHost(given: string): NormalHost {
   const [, wildcard = '', rest = ''] = /^(\*\.)?([^]*)$/.exec(given) ?? []
   if (rest.includes('*')) return refused('invalid_wildcard', '* may only stand for the whole first label, as in *.example.com')
@@ -39,7 +39,7 @@ export function normalHost(given: string): NormalHost {
 
 const IP_MESSAGE = 'is an address: public networks go into cidrs'
 
-/** IDNA passes ASCII-only names through unchecked: each `xn--` label must be the encoding of its decoded text. */
+/** IDNA passes ASCII-only names through unchecked. */
 function isTrueIdna(ascii: string): boolean {
   const encoded = ascii.split('.').filter((label) => label.startsWith('xn--'))
   return encoded.every((label) => {

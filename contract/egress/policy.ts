@@ -3,19 +3,19 @@ import { LIMITS } from '../limits.ts'
 export const EGRESS_MODES = ['allow_all', 'allowlist', 'deny_all'] as const
 export type EgressMode = (typeof EGRESS_MODES)[number]
 
-/** TCP to the addresses of a name. Normalised: docs/decisions/egress.md. */
+/** Normalised: docs/decisions/egress.md. */
 export interface EgressRule {
-  /** Lower-case ASCII; a leading `*.` stands for exactly one label. */
+  /** ASCII; a leading `*.` is exactly one label. */
   host: string
   ports: number[]
   protocols: 'tcp'[]
 }
 
-/** Only an allowlist has rules and cidrs; an empty allowlist allows nothing. */
+/** An empty allowlist allows nothing. */
 export interface EgressPolicy {
   mode: EgressMode
   rules: EgressRule[]
-  /** Canonical; allows every TCP port. */
+  /** Canonical; every TCP port. */
   cidrs: string[]
 }
 
@@ -25,13 +25,12 @@ export interface EgressPolicyInput {
   cidrs?: string[]
 }
 
-/** App, "Egress policy": the platform's default. */
+/** App, "Egress policy". */
 export const ALLOW_ALL: EgressPolicy = { mode: 'allow_all', rules: [], cidrs: [] }
 export const DENY_ALL: EgressPolicy = { mode: 'deny_all', rules: [], cidrs: [] }
 
 export const EGRESS_PORTS_DEFAULT: readonly number[] = [443]
 
-/** `*.` is exactly one label. */
 export function hostCovers(host: string, name: string): boolean {
   if (host === name) return true
   return host.startsWith('*.') && !name.startsWith('*.') && name.slice(name.indexOf('.') + 1) === host.slice(2)

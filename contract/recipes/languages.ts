@@ -13,7 +13,7 @@ export interface Language {
 const debian = (version: string, ...packages: string[]): LanguageVersion => ({ version, packages })
 const node = (version: string): LanguageVersion => ({ version, npm: `node@${version}` })
 
-/** As available in Debian 12 and npm. */
+/** In Debian 12 and npm. */
 export const LANGUAGES: readonly Language[] = [
   { name: 'c', versions: [debian('12', 'build-essential', 'pkg-config')] },
   { name: 'go', versions: [debian('1.19', 'golang-go')] },

@@ -13,17 +13,14 @@ export function Enum<const W extends readonly string[]>(words: W, options: { des
   return Type.Unsafe<W[number]>({ type: 'string', enum: [...words], ...options })
 }
 
-/** By code points, since not every consumer of the description supports \p. */
+/** By code points: not every consumer of the description supports \p. */
 const TEXT_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
 
-/**
- * PostgreSQL can store it and a terminal can show it: no control characters (including NUL), and no lone surrogates, which UTF-8 would
- * alter.
- */
+/** PostgreSQL can store it and a terminal can show it. UTF-8 would alter lone surrogates. */
 export const Text = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: TEXT_PATTERN, ...options })
 
-/** Allows line breaks; no NUL, no lone surrogates. */
+/** With line breaks. */
 export const FreeText = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', ...options })
 

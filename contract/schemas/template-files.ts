@@ -26,7 +26,7 @@ export const TemplateFile = Type.Object(
 export type TemplateFile = Static<typeof TemplateFile>
 export const TemplateFileList = List(TemplateFile, 'TemplateFileList')
 
-/** The versions differ in type, bytes, mode, owner or target. `before` is of the version given as `against`. */
+/** `before` is of the version given as `against`. */
 export const TemplateFileChange = Type.Object(
   {
     path: Type.String({ description: NAME }),

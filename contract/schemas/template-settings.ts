@@ -25,7 +25,7 @@ const run = {
   env: Type.Optional(Type.Record(Name, Text, { ...strict, maxProperties: 200 })),
 }
 
-/** At each cold start, in list order; the next starts after exit code 0. */
+/** At each cold start; the next starts after exit code 0. */
 export const StartCommand = Type.Object(
   {
     ...run,
@@ -39,7 +39,7 @@ export type StartCommand = Static<typeof StartCommand>
 
 export const RESTARTS = ['always', 'on_failure', 'never'] as const
 
-/** Starts after the start commands, in list order, and keeps running. It does not block parking or suspension. */
+/** After the start commands. It does not block parking or suspension. */
 export const Service = Type.Object(
   {
     ...run,
@@ -60,7 +60,6 @@ export const Service = Type.Object(
 )
 export type Service = Static<typeof Service>
 
-/** Given when a workspace is opened; commands get it as an environment variable. */
 export const TemplateInput = Type.Object(
   {
     kind: Type.Optional(
@@ -123,7 +122,7 @@ export const TemplateSettings = Type.Object(
 )
 export type TemplateSettings = Static<typeof TemplateSettings>
 
-/** Problems that the schema cannot express, as sentences. */
+/** Not expressible in the schema. */
 export function templateSettingsProblems(settings: TemplateSettings): string[] {
   const { env, inputs, defaults, ceiling } = settings
   const above = (['cpu_millis', 'memory_mib', 'disk_gib'] as const).filter((name) => defaults[name] > ceiling[name])
@@ -178,7 +177,6 @@ export function isSecret({ kind }: TemplateInput): boolean {
   return kind === 'secret'
 }
 
-/** Sorted. */
 export function secretInputs({ inputs }: Pick<TemplateSettings, 'inputs'>, which: 'all' | 'required' = 'all'): string[] {
   const secret = Object.entries(inputs).filter(([, input]) => isSecret(input) && (which === 'all' || input.required === true))
   return secret.map(([name]) => name).sort()

@@ -156,7 +156,7 @@ export const WorkspaceQuery = Type.Object({ ...filters, organization_id: Type.Op
 export type WorkspaceQuery = Static<typeof WorkspaceQuery>
 export const OrganizationWorkspaceQuery = Type.Object(filters)
 
-/** Not validated here: the rules of inputs name the bad ones, as 422 with a reason (App, "Open rules" 6). */
+/** The rules of inputs name bad ones, as 422 with a reason (App, "Open rules" 6). */
 export const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: { description: `Text of at most ${LIMITS.input.bytes_max} bytes without CR, LF and NUL` },
@@ -205,7 +205,7 @@ export const OpenRequest = Type.Object(
 )
 export type OpenRequest = Static<typeof OpenRequest>
 
-/** A reopen accepts these but does not apply them. */
+/** A reopen does not apply these. */
 export const IGNORABLE = ['template', 'base', 'caps', 'inputs', 'idle_policy', 'background_seconds'] as const
 export type Ignorable = (typeof IGNORABLE)[number]
 

@@ -14,7 +14,7 @@ export const OBSERVED_STATES = [
 ] as const
 export type ObservedState = (typeof OBSERVED_STATES)[number]
 
-/** As the cell sees them: a step of an operation, or a crash. */
+/** A step of an operation, or a crash. */
 export const MACHINE_EVENTS = [
   'start_admitted', // an open has capacity and begins
   'started', // the commit of an open
@@ -43,7 +43,7 @@ export const MACHINE_EVENTS = [
 ] as const
 export type MachineEvent = (typeof MACHINE_EVENTS)[number]
 
-/** null: the event has no meaning in this state, and its sender has lost a race. */
+/** null: no meaning in this state; the sender has lost a race. */
 type Row = Record<ObservedState, ObservedState | null>
 
 const NOTHING: Row = {

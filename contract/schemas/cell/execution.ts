@@ -16,7 +16,7 @@ export type ExecutionState = (typeof EXECUTION_STATES)[number]
 
 const Milliseconds = (description: string) => Type.Integer({ minimum: 0, description })
 
-/** Compared with the command's base revision. */
+/** Compared with the base revision. */
 export const Changed = Type.Object({
   path: Type.String(),
   change: Enum(FILE_CHANGES),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 
-/** Handlers validate the value, each with its own refusal. */
+/** Handlers validate it, each with its own refusal. */
 const header = (description: string) => Type.Optional(Type.String({ description }))
 
 const if_match = {

@@ -11,7 +11,7 @@ export const WakeHint = Type.Object({ residency: Enum(['resident', 'frozen', 'hi
 
 export const AWAKE_KINDS = ['call', 'stream', 'command', 'keepalive', 'operation'] as const
 
-/** Blocks idle suspend (Cell, "Workspace as seen by tool calls"). */
+/** Cell, "Workspace as seen by tool calls". */
 export const Awake = Type.Object({
   kind: Enum(AWAKE_KINDS, { description: 'call: a tool call in progress; stream: one that is attached; command: started through exec' }),
   since: Nullable(Timestamp()),

@@ -2,14 +2,13 @@ import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { Nullable, strict, Uuid, Enum } from '../common.ts'
 
-/** Chosen by the caller or generated. */
 export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
 
-/** Every platform template has this user, and commands run as it. */
+/** Every platform template has this user. */
 export const DEFAULT_USER = 'user'
 export const DEFAULT_CWD = '/home/user'
 
-/** Ids of a template's start commands: readable, but not startable by callers. */
+/** Readable, but not startable by callers. */
 export const RESERVED_SESSION_PREFIX = 'sfstart.'
 
 /** Not Type.Record: its pattern accepts names with a line break. */
@@ -19,7 +18,7 @@ export const Env = Type.Unsafe<Record<string, string>>({
   maxProperties: LIMITS.exec.env_max,
 })
 
-/** `execution_id` and `output_limit_bytes` are refused except on file-first workspaces. */
+/** `execution_id` and `output_limit_bytes` are for file-first workspaces only. */
 export const ExecStart = Type.Object(
   {
     session_id: Type.Optional(SessionId),
@@ -51,7 +50,7 @@ export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] a
 /** Machine limits on which processes are killed. */
 export const EXIT_REASONS = ['out_of_memory', 'process_limit'] as const
 
-/** The part of the record that the `exit` event repeats. */
+/** The `exit` event repeats these. */
 export const EndFields = {
   state: Enum(SESSION_STATES),
   exit_code: Nullable(Type.Integer({ description: '-1 when a signal ended the command' })),
@@ -137,7 +136,7 @@ export const COMMON_STREAM_EVENTS = [
   }),
 ]
 
-/** The offsets of a stream increase without gaps. */
+/** Offsets increase without gaps. */
 export const OutputEvent = Type.Union([
   Type.Object({
     type: Type.Literal('output'),
@@ -150,7 +149,7 @@ export const OutputEvent = Type.Union([
 ])
 export type OutputEvent = Static<typeof OutputEvent>
 
-/** The portable ones, for a session's process group. */
+/** The portable ones. */
 export const SIGNALS = [
   'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGILL', 'SIGTRAP', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGKILL', 'SIGUSR1', 'SIGSEGV', 'SIGUSR2',
   'SIGPIPE', 'SIGALRM', 'SIGTERM', 'SIGCHLD', 'SIGCONT', 'SIGSTOP', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGURG', 'SIGXCPU', 'SIGXFSZ',
@@ -159,7 +158,7 @@ export const SIGNALS = [
 
 export const SHORT_SIGNALS = SIGNALS.map((signal) => signal.slice('SIG'.length))
 
-/** With or without `SIG`; undefined: unknown. */
+/** undefined: unknown. */
 export function signalOf(name: string): string | undefined {
   return SIGNALS.find((signal) => signal === name || signal === `SIG${name}`)
 }

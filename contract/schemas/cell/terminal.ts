@@ -25,7 +25,6 @@ export type TerminalStart = Static<typeof TerminalStart>
 export const TerminalSize = Type.Object({ cols: Size, rows: Size }, { ...strict, title: 'TerminalSize' })
 export type TerminalSize = Static<typeof TerminalSize>
 
-/** For small amounts within JSON. */
 export const Bytes = (bytes_max: number, characters_min: number) =>
   Type.String({
     contentEncoding: 'base64',
@@ -40,7 +39,7 @@ export const TerminalInput = Type.Object({ data: Typed }, { ...strict, title: 'T
 
 const { state, exit_code, term_signal, started_at, ended_at, error } = EndFields
 
-/** The part of the record that the `exit` event repeats. */
+/** The `exit` event repeats these. */
 export const TerminalEnding = { state, exit_code, term_signal, started_at, ended_at, error, output_bytes: Offset }
 
 export const TerminalSession = Type.Object(
@@ -66,7 +65,6 @@ export const TerminalEvent = Type.Union([
 ])
 export type TerminalEvent = Static<typeof TerminalEvent>
 
-/** Client messages on an attached terminal. */
 export const TERMINAL_MESSAGES = {
   input: Type.Object({ type: Type.Literal('input'), data: Typed }, strict),
   resize: Type.Object({ type: Type.Literal('resize'), cols: Size, rows: Size }, strict),
