@@ -36,7 +36,6 @@ async function tellOthers({ cache_dir }, { late_templates }) {
   if (names.length > 0) process.stdout.write(`templates that can be built, in some minutes each: npm run templates -- ${names.join(' ')}\n`)
 }
 
-/** Without execve in Node.js the command runs as a child. */
 function become(path, args) {
   if (process.execve) {
     process.removeAllListeners('warning') // hides the warning that execve is experimental

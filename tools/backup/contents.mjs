@@ -1,4 +1,4 @@
-// A backup is `backup.json`, which lists every file, and the files below `data/`.
+// `backup.json` lists every file below `data/`.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open, readdir, readFile, stat } from 'node:fs/promises'
@@ -9,14 +9,14 @@ import { exists, run } from '../setup/cached-build.mjs'
 export const FORMAT = 1
 export const POOL = 'pool.img'
 export const DATABASE = 'pg'
-/** Logs, compiled sources, slots and the lock are created again. */
+/** The rest is created again. */
 export const KEPT = ['agents', 'config.json', 'engines', 'fences', 'keys', 'layers', 'trees', 'uploads', DATABASE, POOL]
 const COPY_SECONDS = 7 * 24 * 3600
 const NAMED_MAX = 5
 
 /**
- * In a fixed order: `{ path }` of a directory, with a trailing slash, and `{ path, bytes, sha256 }` of a file. The pool has no digest: it
- * is large and mostly empty, and btrfs keeps checksums inside it. Links are followed.
+ * In a fixed order. A directory has a trailing slash. The pool has no digest: it is large and mostly empty, and btrfs keeps checksums
+ * inside it. Links are followed.
  */
 export async function contentsOf(folder, names, signal) {
   const found = []
@@ -24,7 +24,6 @@ export async function contentsOf(folder, names, signal) {
   return found
 }
 
-/** Each difference is a sentence. */
 export function differences(listed, found) {
   const textsOf = (entries) => new Map(entries.map((entry) => [entry.path, JSON.stringify(entry)]))
   const [before, after] = [textsOf(listed), textsOf(found)]
@@ -34,7 +33,6 @@ export function differences(listed, found) {
   return [...missing, ...added, ...changed]
 }
 
-/** Throws a description of the damage, if any. */
 export async function readWhole(source, signal) {
   const path = join(source, 'backup.json')
   if (!(await exists(path))) throw new Error(`${source} is not a backup, or not a whole one: it has no backup.json.`)
@@ -49,15 +47,14 @@ export async function readWhole(source, signal) {
   throw new Error(`${source} is not as it was made (${wrong.length + others.length} differences):\n${shown.join('\n')}`)
 }
 
-/** Keeps owners, modes and times. The copy of the pool stays sparse. */
+/** The copy of the pool stays sparse. */
 export function copy(from, to, { sparse, signal }) {
   const how = ['--archive', '--dereference', '--reflink=auto', `--sparse=${sparse ? 'always' : 'auto'}`, '--no-target-directory']
-  // cp dies with this process, so that nothing still writes when the lock is released.
+  // cp dies with this process: nothing still writes when the lock is released.
   const bound = ['--pdeathsig', 'KILL', '--', 'cp']
   return run('setpriv', [...bound, ...how, '--', from, to], { timeout_seconds: COPY_SECONDS, signal })
 }
 
-/** Returns when everything on the file system of `path` is on disk. */
 export function sync(path) {
   return run('sync', ['--file-system', path], { timeout_seconds: COPY_SECONDS })
 }
@@ -90,7 +87,6 @@ function parse(text, path) {
   throw new Error(`${path} is damaged: it lists nothing.`)
 }
 
-/** Returns when the file and its directory entry are on disk. */
 export async function writeDurably(folder, name, text) {
   const file = await open(join(folder, name), 'w', 0o600)
   await file.writeFile(text)

@@ -1,6 +1,6 @@
-// Runs a command so that nothing of it outlives it, with its own mount, pid and IPC namespaces and its own /tmp. When its first process or
-// the process waiting outside ends, the kernel kills all others and removes their mounts. Other resources are taken down afterwards, or by
-// the next command if this process was killed.
+// Nothing of a command outlives it: it has its own mount, pid and IPC namespaces and /tmp. When its first process or the process waiting
+// outside ends, the kernel kills all others and removes their mounts. Other resources are taken down afterwards, or by the next command if
+// this process was killed.
 import { spawn, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,18 +10,18 @@ import { CLONE } from '../setup/packages.mjs'
 import { isAlive, startTimeOf } from '../setup/alive.mjs'
 
 export const INSIDE_VARIABLE = 'BERTH_TEST_ENCLOSED'
-/** Log folder that outlives the command, unless it is empty. */
+/** Log folder that outlives the command. */
 export const KEPT_VARIABLE = 'BERTH_TEST_KEPT'
 
 const PREFIX = 'berth-run-'
 const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const TAKE_DOWN = fileURLToPath(new URL('take-down.mjs', import.meta.url))
-/** Their owners have named kernel resources, which take-down.mjs removes. */
+/** Their owners have named kernel resources. */
 const HAVE_NAMES = /^(berth-test-service$|berth-engine-|hostd-|bt-)/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
-/** A younger folder may belong to a process that has not written its owner file yet. */
+/** A younger folder's process may not have written its owner file yet. */
 const STARTING_MS = 60_000
-/** One key press arrives twice, from the terminal and from npm. A signal after this time forces the end. */
+/** One key press arrives twice, from the terminal and from npm. A later signal forces the end. */
 const SAME_SIGNAL_MS = 2000
 const PARENT_LOOK_MS = 1000
 
@@ -31,9 +31,8 @@ export function canEnclose() {
 }
 
 /**
- * Starts plainly if a command cannot be enclosed or this process is enclosed already. Forwards signals. `shown` are folders below /tmp that
- * the command needs. `ipc` opens a channel.
- * `ended` resolves to the exit code when nothing is left. `note({ hostd })` records the program that can take machines down.
+ * `shown`: folders below /tmp that the command needs. `ipc` opens a channel. `ended` resolves when nothing is left. `note({ hostd })`
+ * records the program that can take machines down.
  */
 export function startEnclosed(command, { env, shown = [], ipc = false, hostd } = {}) {
   const stdio = ['inherit', 'inherit', 'inherit', ...(ipc ? ['ipc'] : [])]
@@ -53,7 +52,6 @@ export function startEnclosed(command, { env, shown = [], ipc = false, hostd } =
   return { child, ended, note: enclosure.note }
 }
 
-/** The owner process of a killed command's enclosure has ended. */
 export function sweepEnclosures() {
   for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(PREFIX))) {
     const folder = join(tmpdir(), name)
@@ -82,7 +80,7 @@ function ownerOf(folder) {
   }
 }
 
-/** Enters the folder's namespaces again to remove kernel resources named by paths inside. */
+/** Kernel resources are named by paths inside. */
 function takeDown(folder) {
   const remove = () => spawnSync('rm', ['-rf', '--one-file-system', folder], { stdio: 'inherit' })
   const tmp = join(folder, 'tmp')
@@ -106,7 +104,7 @@ function removeIfEmpty(folder) {
 function inside(folder, command, { env = process.env, stdio, shown = [] }) {
   const own = dirname(process.execPath)
   const places = [...new Set([CLONE, own, ...shown])].filter((place) => place.startsWith('/tmp/') && existsSync(place))
-  // TMPDIR would name a folder outside; /tmp inside replaces it.
+  // TMPDIR would name a folder outside.
   const rest = Object.fromEntries(Object.entries(env).filter(([name]) => name !== 'TMPDIR'))
   // Kills unshare with this process, and the first process inside with unshare.
   const namespaces = ['unshare', '--mount', '--pid', '--ipc', '--fork', '--kill-child', '--mount-proc', '--']
@@ -123,10 +121,7 @@ function startPlainly([program, ...args], options) {
   return { child, ended: endOf(child), note: () => undefined }
 }
 
-/**
- * Forwards signals to the first process inside. A second signal kills it. If npm ends without forwarding a signal, sends SIGTERM. Returns a
- * function that stops this.
- */
+/** A second signal kills. If npm ends without forwarding a signal, sends SIGTERM. Returns a function that stops this. */
 function passSignals(child) {
   let first_ms
   const pass = (name) => {

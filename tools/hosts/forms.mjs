@@ -1,6 +1,6 @@
-// Computers of `npm run test:hosts`, each a stock Debian with its own kernel.
+// `npm run test:hosts`: each is a stock Debian with its own kernel.
 
-/** Beyond Debian's standard system: required by the README or used by the test steps. */
+/** Required by the README or the test steps. */
 const EVERYWHERE = [
   'btrfs-progs',
   'ca-certificates',
@@ -15,16 +15,12 @@ const EVERYWHERE = [
   'udev',
 ]
 
-/** The Dockerfile installs these: the tested image is built from this computer. */
+/** As in the Dockerfile: this computer builds the tested image. */
 const CONTAINER = ['debian-archive-keyring', 'erofs-utils', 'mmdebstrap', 'passwd', 'tini', 'util-linux']
 
-/** Reboot the computer and check that Berth starts with it. */
 const RESTARTED = ['before-restart', 'restart', 'after-restart', 'doctor', 'reach']
 
-/**
- * `packages` extend the standard system of the Debian release `suite`, `prepare` is a shell script that runs inside the root. `minutes` is
- * the limit on an emulated processor.
- */
+/** `packages` extend the standard system. `prepare` runs inside the root. `minutes`: on an emulated processor. */
 export const FORMS = {
   plain: {
     about: 'Debian 13: systemd, cgroup v2, no firewall',

@@ -1,4 +1,3 @@
-// Root file system of a whole computer.
 import { createHash } from 'node:crypto'
 import { copyFile, mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,7 +5,7 @@ import { cachedBuild, run as runOnce, timed } from '../setup/cached-build.mjs'
 import { installDebian, rootFlags } from '../setup/debian-root.mjs'
 
 const DISK_GIB = 48 // sparse
-/** These units would use or wait for the internet, which this computer does not have. */
+/** This computer has no internet. */
 const MASKED = ['apt-daily.timer', 'apt-daily-upgrade.timer', 'dpkg-db-backup.timer', 'systemd-networkd-wait-online.service']
 
 /** From the testing computer. Changes stay in the guest. */
@@ -30,7 +29,7 @@ ExecStart=/bin/sh -c 'exec /srv/berth/node_modules/node-linux-*/bin/node --disab
 WantedBy=default.target
 `
 
-/** The first call builds in about two minutes. */
+/** The first call takes about two minutes. */
 export async function hostImage(name, { suite, packages, prepare }, { cache_dir, log }) {
   const parts = [suite, packages, prepare, FSTAB, FOLDERS, UNIT, MASKED, DISK_GIB]
   const key = `${name}-${createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)}`

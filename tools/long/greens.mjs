@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Last green runs of parts: `{ at, commit, minutes, seed }`, keyed by the part's name. */
+/** `{ at, commit, minutes, seed }` by the part's name. */
 export function openGreens(cache_dir) {
   const file = join(cache_dir, 'long-run.json')
   const read = () => {
@@ -14,14 +14,13 @@ export function openGreens(cache_dir) {
   }
   const note = (name, green) => {
     mkdirSync(dirname(file), { recursive: true })
-    // A concurrent run may write too: the rename ensures that a reader never sees half a file.
+    // A concurrent run never reads half a file.
     writeFileSync(`${file}.${process.pid}`, `${JSON.stringify({ ...read(), [name]: green }, null, 2)}\n`)
     renameSync(`${file}.${process.pid}`, file)
   }
   return { read, note }
 }
 
-/** The oldest last green run, or the first part that never was green. */
 export function nextPart(parts, greens) {
   const at = ({ name }) => greens[name]?.at ?? ''
   return parts.reduce((oldest, part) => (at(part) < at(oldest) ? part : oldest))

@@ -1,4 +1,4 @@
-// Each part can run alone, describes its addition to `npm test`, and takes at most PART_MINUTES.
+// Each part can run alone, and takes at most PART_MINUTES.
 import { SUITE_PARTS } from './suite.mjs'
 
 export const PART_MINUTES = 75

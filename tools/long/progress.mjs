@@ -1,4 +1,4 @@
-// Records the test files that have passed, so that an interrupted part continues with the others.
+// An interrupted part continues with the test files that have not passed.
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
@@ -9,7 +9,7 @@ export function progressFile(cache_dir, part) {
   return join(cache_dir, 'long-run', part)
 }
 
-/** undefined: no interrupted part, or the commit has changed files. */
+/** undefined: none, or the commit has changed files. */
 export function seedOfProgress(file, commit) {
   const [head = ''] = linesOf(file)
   const [of, seed] = head.split(' ')

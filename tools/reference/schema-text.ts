@@ -1,4 +1,3 @@
-/** The parts that the contract uses. */
 export interface Schema {
   title?: string
   description?: string
@@ -66,7 +65,6 @@ export function table(heads: readonly string[], rows: readonly (readonly string[
   return [line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-/** Includes properties of untitled objects inside. */
 export function propertyRows(schema: Schema, prefix = ''): string[][] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
     const path = `${prefix}${name}`

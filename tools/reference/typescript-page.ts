@@ -1,4 +1,3 @@
-// Exports of the TypeScript SDK and their comments, read with the compiler.
 import path from 'node:path'
 import ts from 'typescript'
 
@@ -13,7 +12,7 @@ What a method throws is a \`BerthError\`: by class, \`code\` and \`reason\`, whi
 
 export function typescriptPage(): string {
   const main = path.join(SOURCES, 'main.ts')
-  // Platform types and checks of function bodies are not needed for signatures, and take seconds.
+  // Signatures need neither platform types nor function bodies, which take seconds.
   const options = { target: ts.ScriptTarget.ES2024, lib: ['lib.es2024.d.ts'], types: [], strict: true, allowImportingTsExtensions: true }
   const program = ts.createProgram([main], { ...options, noEmit: true })
   const page = new Page(program)
@@ -86,12 +85,12 @@ class Page {
     return [...lines, ...nouns]
   }
 
-  /** A constructor that takes an unexported type is called only by the SDK. */
+  /** A constructor that takes an unexported type is the SDK's own. */
   #isForCallers(member: ts.ConstructorDeclaration): boolean {
     return member.parameters.every(({ type }) => !type || this.#namedIn(type).every((each) => this.#exported.has(each)))
   }
 
-  /** A record of methods, including nested records; null: no record. */
+  /** null: no record of methods. */
   #record(name: string, member: ts.PropertyDeclaration | ts.PropertyAssignment): string[] | null {
     const type = this.#recordOf(member)
     const parts = type.getProperties().flatMap(({ valueDeclaration }) => (valueDeclaration ? [valueDeclaration] : []))
@@ -147,7 +146,6 @@ class Page {
     for (const symbol of this.#namedIn(node, whole)) this.#want(symbol)
   }
 
-  /** `whole`: with function bodies. */
   #namedIn(node: ts.Node, whole = true): ts.Symbol[] {
     return typesIn(node, whole).flatMap((each) => {
       const symbol = this.checker.getSymbolAtLocation(each)
@@ -169,7 +167,6 @@ class Page {
     return text
   }
 
-  /** A destructured parameter is shown as `options`. */
   #parameter({ name, type, questionToken, initializer, dotDotDotToken }: ts.ParameterDeclaration): string {
     const word = ts.isIdentifier(name) ? name.text.replace(/^_+/, '') : 'options'
     return `${dotDotDotToken ? '...' : ''}${word}${questionToken || initializer ? '?' : ''}${type ? `: ${this.#spelled(type)}` : ''}`

@@ -6,7 +6,7 @@ import { isAlive } from './alive.mjs'
 import { exists, run } from './cached-build.mjs'
 import { layoutOf } from './config.mjs'
 
-/** hostd, the supervisor and initdb add these to the paths of `layoutOf`. */
+/** hostd, the supervisor and initdb add these. */
 const MADE_BY_PROCESSES = ['agents', 'engines', 'fences', 'slots', '.initdb-pg', 'supervisor.lock']
 
 /** Other files stay, such as the operator's config.json. */
@@ -18,7 +18,6 @@ const STOP_SIGNALS = { postgres: 'SIGINT' }
 const SUPERVISOR_STOPS_SECONDS = 120
 const CHILD_STOPS_SECONDS = 20
 
-/** Returns when the lock is released. */
 export async function stopSupervisor({ lock, log }) {
   if (!isLocked(lock)) return
   const pid = Number(readFileSync(lock, 'utf8').trim())
@@ -29,7 +28,7 @@ export async function stopSupervisor({ lock, log }) {
     throw new Error(`Process ${pid} did not end in ${SUPERVISOR_STOPS_SECONDS} seconds.`)
 }
 
-/** The caller must hold the supervisor's lock. */
+/** Requires the supervisor's lock. */
 export async function clean(settings, { with_data, log }) {
   const layout = layoutOf(settings)
   await stopChildren(settings.run_dir, log)
@@ -85,7 +84,7 @@ async function unmountBelow(folder) {
 }
 
 async function removeRunDirectory(run_dir) {
-  // Stays on one file system: if a mount survived, its contents are not ours to delete.
+  // If a mount survived, its contents are not ours to delete.
   if (existsSync(run_dir)) await run('rm', ['--recursive', '--force', '--one-file-system', run_dir], { timeout_seconds: 120 })
   await rmdir(dirname(run_dir)).catch(() => {}) // it may hold other installations
 }

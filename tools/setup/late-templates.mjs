@@ -1,4 +1,4 @@
-// A first start does not wait for these: the process `late-templates.mjs NAMES FLAGS…` builds and publishes them.
+// `late-templates.mjs NAMES FLAGS…`: a first start does not wait for these.
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -45,7 +45,7 @@ export async function buildAndPublish(names, argv, { tries_max = 1 } = {}) {
   }
 }
 
-/** The service may still be starting. If it never starts, its next start publishes the built templates. */
+/** The service may still be starting. If it never starts, its next start publishes them. */
 async function whenPossible(action, tries_max) {
   for (let tries = 1; ; tries += 1) {
     try {

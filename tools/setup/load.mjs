@@ -6,10 +6,7 @@ import { resolveSettings, SettingsError } from './settings.mjs'
 
 const GIB = 2 ** 30
 
-/**
- * `given` has the source of each setting, `rest` the other arguments. Flags are read up to the first argument that is not a flag, so that a
- * following command keeps its own.
- */
+/** `rest` begins at the first argument that is not a flag: a following command keeps its own. */
 export function loadSettings(argv = process.argv.slice(2), env = process.env) {
   const { flags, rest } = parseFlags(argv)
   const { config = env.BERTH_CONFIG, ...others } = flags
@@ -18,7 +15,6 @@ export function loadSettings(argv = process.argv.slice(2), env = process.env) {
   return { ...resolveSettings({ flags: others, env, file, facts }), rest }
 }
 
-/** `--data-dir /x` and `--data-dir=/x`. */
 export function parseFlags(argv) {
   const flags = {}
   let at = 0
@@ -31,7 +27,7 @@ export function parseFlags(argv) {
   return { flags, rest: argv.slice(argv[at] === '--' ? at + 1 : at) }
 }
 
-/** 4 hex digits, which name this installation's resources on the computer. */
+/** Names this installation's resources on the computer. */
 export function instanceOf(data_dir) {
   return createHash('sha256').update(realPath(data_dir)).digest('hex').slice(0, 4)
 }

@@ -10,8 +10,8 @@ const BUILD_FLAGS = ['-mod=vendor', '-trimpath', '-buildvcs=false']
 const LINKER_FLAGS = '-s -w'
 
 /**
- * The first call builds (75 s on 2 cores with empty Go caches). `version` is the one that `runsc --version` prints; a checkpoint restores
- * only under the version that wrote it. BERTH_RUNSC names a binary to use instead, for a host without Go.
+ * The first call builds (75 s on 2 cores with empty Go caches). A checkpoint restores only under the `version` that wrote it. BERTH_RUNSC
+ * names a binary for a host without Go.
  */
 export async function ensureRunsc({ cache_dir, log }) {
   const given = process.env.BERTH_RUNSC
@@ -28,7 +28,7 @@ export async function ensureRunsc({ cache_dir, log }) {
   return { path, version }
 }
 
-/** Changes with everything that can change the binary, and with nothing else. */
+/** Changes exactly with what can change the binary. */
 export async function recipeKey({ recipe, go_version, go_platform }) {
   const hash = createHash('sha256')
   const add = (name, content) => hash.update(`${name}\0${content.length}\0`).update(content)
@@ -67,7 +67,7 @@ async function buildRunsc({ work, output, run, version, log }) {
 }
 
 async function go(args, options, start = run) {
-  // The user's GOFLAGS and GOWORK must not change the result under this key. The proxy settings stay.
+  // The user's GOFLAGS and GOWORK must not change the result under this key.
   const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
   try {
     return await start('go', args, { env, ...options })
