@@ -8,7 +8,7 @@ export interface Progress {
   end(): void
 }
 
-/** On one line, only on a terminal. @param total null if unknown */
+/** @param total null if unknown */
 export function progressOf(what: string, total: number | null, { json }: { json: boolean }): Progress {
   const { stderr } = process
   if (!stderr.isTTY || json) return { add: () => undefined, end: () => undefined }

@@ -32,7 +32,6 @@ export const buildTemplate: Run = async (context, [slug = '', folder = '.']) => 
 export const testTemplate: Run = async (context, [slug = '', version]) =>
   tried(context, await context.berth().templates.test(slug, Number(version)))
 
-/** A given command runs in the test workspace, which is then closed. */
 export async function tried({ rest, print }: Context, ws: Workspace): Promise<number> {
   if (rest.length === 0) {
     print(ws.view, ['key', 'observed_state', 'template.slug', 'template.version', 'id'])
@@ -55,12 +54,11 @@ export async function followBuild(context: Context, build_id: string, asked: Pub
 
 interface Publishing {
   is_to_publish: boolean
-  /** Acknowledges findings in these files. */
   again(paths: readonly string[]): string
 }
 
 interface RecipeFile {
-  /** Below the folder; null if the recipe is elsewhere. */
+  /** null: the recipe is not below the folder. */
   file: string | null
   request: Pick<wire.TemplateBuildRequest, 'recipe' | 'dockerfile' | 'build_args'>
 }
@@ -94,7 +92,7 @@ function pairOf(text: string): [string, string] {
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** Without the recipe; null: nothing else is in the folder. */
+/** null: nothing but the recipe. */
 async function uploadOf({ berth, json }: Context, folder: string, recipe: string | null): Promise<string | null> {
   const names = (await readdir(folder)).filter((name) => name !== recipe)
   if (names.length === 0) return null

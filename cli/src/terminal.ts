@@ -2,7 +2,7 @@ import type { Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Run } from './command.ts'
 import { exitCodeOf, terminalSize, terminalEnv, writeFully } from './ending.ts'
 
-/** Ctrl-] detaches from the terminal, which keeps running. */
+/** Ctrl-] */
 const LEAVE = 0x1d
 
 export const shell: Run = async (context, [name = '']) => {
@@ -15,7 +15,7 @@ export const shell: Run = async (context, [name = '']) => {
   return relayTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
 }
 
-/** Starting the id again with another size or TERM would be refused. */
+/** Another size or TERM for the same id would be refused. */
 async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   const terminal = ws.terminal(id)
   try {
@@ -27,7 +27,6 @@ async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   }
 }
 
-/** @returns the exit code; 0 if the terminal was left open */
 export async function relayTerminal(terminal: Terminal, left?: () => void): Promise<number> {
   const { stdin } = process
   const resize = () => {
