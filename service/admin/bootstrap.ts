@@ -16,7 +16,7 @@ import { checkSettings } from './template-settings.ts'
 
 const DATABASE_WAIT_MS = 60_000
 
-/** Safe to run again after any interruption. */
+/** It may run again after any interruption. */
 export async function bootstrap(config: SetupConfig): Promise<void> {
   await databaseAnswers(config)
   if (config.embedded) await createLogins(config.database_url)

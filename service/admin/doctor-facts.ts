@@ -46,6 +46,7 @@ interface HostAnswer {
   installation: string
   engine: string
   engines: string[]
+  /** No machine starts under `engine` any more. */
   engine_refused?: boolean
   machines: { subject: Subject; epoch: number; state: string; slot: string; engine_refused?: boolean }[]
   files: {

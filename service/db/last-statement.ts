@@ -28,6 +28,7 @@ export async function queueLastStatement(
 
 const lasts = new WeakSet<CompiledQuery>()
 
+/** The pool's connections must pipeline statements (`pipeline`). */
 export function openKysely(pool: pg.Pool): Kysely<Database> {
   return new Kysely<Database>({ dialect: new LastStatementDialect({ pool }) })
 }

@@ -32,7 +32,7 @@ export function openStore(options: DatabaseOptions): Store {
   }
 }
 
-/** Inside a transaction, not prepared. */
+/** Statements inside a transaction are not prepared. */
 export function readerOf(db: Db): Reader {
   return {
     async rows<Row>(_name: string, text: string, values: unknown[]): Promise<Row[]> {

@@ -69,7 +69,7 @@ function parseEgress(value: unknown): EgressPolicy | null {
   return normalPolicy(value as EgressPolicyInput)
 }
 
-/** By its Debian name. */
+/** `amd64` is Debian's name. */
 export function ownArchitecture(): string {
   return process.arch === 'x64' ? 'amd64' : process.arch
 }

@@ -2,8 +2,11 @@ const RETRY_MS = 500
 
 /** A caller during a running query shares the next one, because the running one may be too old. */
 export interface EntryReader {
+  /** The query begins after this call. */
   read(id: string): Promise<void>
+  /** Reads until it succeeds. */
   keepFresh(ids: string[]): void
+  /** Resolves when all entries that were stale before this call are fresh. */
   settled(): Promise<void>
   staleMs(): number
   close(): void

@@ -5,6 +5,7 @@ export interface EvictionFacts extends ResidencyFacts {
   organization_id: string
   memory_mib: number
   moving: boolean
+  /** Once hibernated, it could not be woken again. */
   refused: boolean
   /** Its commands ran when last asked, or its memory could not be written. */
   not_before: Date | null

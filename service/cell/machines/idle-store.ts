@@ -174,6 +174,7 @@ function deletion(now: Date) {
 
 export type SuspendAsked = Pick<IdleRow, 'id' | 'suspend_requested_at'>
 
+/** A newer request stays. */
 export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<void> {
   await db
     .updateTable('workspaces')

@@ -71,7 +71,7 @@ export interface Kept {
   park_at: Date | null
 }
 
-/** The first reason that applies, in the order of residencyStep. */
+/** Reports the first reason that applies, in the order of residencyStep. */
 export function keptBy(facts: ResidencyFacts, commands_run: boolean, after: ParkAfter, now: Date): Kept {
   const kept = (reason: Kept['reason']): Kept => ({ reason, park_at: null })
   if (facts.state === 'paused' || facts.held) return kept('operation')
@@ -91,8 +91,9 @@ export interface Counters {
   cpu_usec: number
   rx_bytes: number
   tx_bytes: number
-  /** Counted before the counters were read, and those begun after it. */
+  /** Counted before the counters were read. */
   questions_ended: number
+  /** Counted after the counters were read. */
   questions_begun: number
 }
 
@@ -105,6 +106,7 @@ const QUESTION_CPU_USEC = 5000
 const IDLE_BYTES_PER_SECOND = 200
 
 export function wasBusy(before: Counters, after: Counters, elapsed_ms: number): boolean {
+  // A query under way at a sample counts in both spans.
   const asked = after.questions_begun - before.questions_ended
   const idle_cpu_usec = elapsed_ms * 1000 * IDLE_CPU_SHARE + asked * QUESTION_CPU_USEC
   const idle_bytes = (elapsed_ms / 1000) * IDLE_BYTES_PER_SECOND + asked * QUESTION_BYTES

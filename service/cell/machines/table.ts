@@ -32,8 +32,10 @@ export interface WorkspaceEntry {
   readonly disk_layout: 'legacy' | 'layered'
   readonly deleted_at: Date | null
   readonly cell_id: string | null
+  /** False: another cell has it (stale_endpoint). */
   readonly here: boolean
   readonly hold: Hold | null
+  /** null: it would start from its layers alone. */
   readonly checkpoint_id: string | null
   /** Lowest first. */
   readonly layers: readonly string[]
@@ -44,6 +46,7 @@ export interface WorkspaceEntry {
   readonly has_secrets: boolean
   readonly grants: Resources | null
   readonly residency: 'resident' | 'hibernated' | 'restoring'
+  /** Last use by its row: a few seconds late. */
   readonly active_at: Date
   readonly keepalive_until: Date | null
   readonly background: Background | null

@@ -63,6 +63,7 @@ async function wakeOnce(
     move.fence = await drawFence(db)
     return beginWake(db, move)
   }
+  // An operation does not begin before this transition has ended.
   const isHeld = () => (table.get(workspace_id)?.hold?.gate ?? 'open') !== 'open'
   const check = () => {
     if (isHeld()) throw takenOver()
@@ -81,6 +82,7 @@ async function wakeOnce(
   const machine = await inTurn(() => restoreAndCommit(context, move, sleeper, speak))
   if (machine === 'again') return machine
   await failpoint('wake.W4')
+  // Calls pass only after both.
   await Promise.all([finish(context, machine, speak), table.fresh(workspace_id)])
   return true
 }

@@ -56,6 +56,7 @@ async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | 
   return true
 }
 
+/** The API sends the mail. */
 async function noteAlerts({ db, ids }: JudgeContext, one: Judged, facts: SpendFacts, reached_at: Date): Promise<void> {
   const told = new Set(one.told)
   const reached = reachedThresholds(facts, thresholdsOf(one)).filter((each) => !told.has(`${each.subject} ${each.threshold_percent}`))

@@ -37,6 +37,7 @@ export type FromProxy =
   | { abort: { id: number } }
   | { tally: Tally }
   | { settled: { id: number } }
+  /** The port of the lease refuses connections: the proxy asks where its app listens. */
   | { look: { id: number; lease: number } }
 
 /** `epoch` is unique to the machine: a connection to it belongs to no other. */
@@ -54,6 +55,7 @@ export interface Refused {
 
 export type ToProxy =
   | { grant: { id: number; lease: number; port: number; workspace_id: string; expires_in_ms: number | null } & MachineAddress }
+  /** The credential is valid, and the answer waits for the machine. */
   | { known: { id: number } }
   | { ready: { lease: number } & MachineAddress }
   | { redirect: { id: number; path: string; cookie: string; max_age_seconds: number } }

@@ -49,6 +49,7 @@ export function report(sweep: ReconcilePass, what: Recovery, text: string): void
 /** Removing files may take the host minutes: it goes on, and the next pass finds the rest. */
 const ONE_MS = 10_000
 
+/** One workspace that fails or takes long must not block the others. */
 export async function guarded(sweep: ReconcilePass, workspace_id: string, work: () => Promise<void>): Promise<void> {
   try {
     await withTimeout(sweep.one_ms ?? ONE_MS, 'putting one right', work())

@@ -152,6 +152,7 @@ async function adopt(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): 
 
 type Settle = (sweep: ReconcilePass, row: ExpectedRow, own: Machine | undefined) => Promise<void>
 
+/** Only an operation may leave these states, and none is left. */
 const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   running: async (sweep, row, own) => {
     if (own === undefined && row.residency === 'resident') await move(sweep, row, 'died')
@@ -180,6 +181,7 @@ async function move(sweep: ReconcilePass, row: ExpectedRow, event: Parameters<ty
 
 async function stopOrphan(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): Promise<void> {
   await sweep.host.stop({ ...passHeader(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
+  // A hibernated workspace runs on without it: no stream ends.
   if (row.residency === 'resident') sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
   else sweep.table.parkMachine(row.id, machine.fence)
   sweep.room?.ended(row.id, machine.fence)

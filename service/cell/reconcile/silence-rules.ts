@@ -12,10 +12,11 @@ export interface SilentLook {
   cpu_usec: number
   looked_ms: number
   cpu_millis: number | null
+  /** Idle share of the computer's processors since the last probe. */
   spare_share: number
 }
 
-/** With the second that each query waits: found within 7 s. */
+/** A hanging machine is found within 7 s, with the second that each query waits. */
 const SILENT_LOOKS = 3
 /** A busy guest may only be slow to answer, for example during a fork bomb. */
 const SILENT_LOOKS_BUSY = 30

@@ -43,6 +43,7 @@ async function keep(sweep: ReconcilePass, volume_id: string, is_kept: boolean): 
   }
 }
 
+/** A clock before the start of the quarantine ends nothing. */
 function isOver({ clock, quarantine_days }: ReconcilePass, { kept_since }: VolumeHere): boolean {
   return kept_since !== undefined && clock.now().getTime() - new Date(kept_since).getTime() >= quarantine_days * DAY_MS
 }

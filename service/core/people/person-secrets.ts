@@ -12,7 +12,7 @@ export interface PersonSecrets {
   seal(person_id: string, value: Buffer): Buffer
   /** null: sealed by another key, or for another person. */
   open(person_id: string, sealed: Buffer): Buffer | null
-  /** The same each time the mail is retried. */
+  /** It is the same each time the mail is retried. */
   tokenOf(mail_id: string): string
 }
 

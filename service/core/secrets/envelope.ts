@@ -39,6 +39,7 @@ export async function openSecret(opener: Opener, of: ValueOf, { key_id, wrapped_
   return Buffer.concat([decipher.update(ciphertext.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8')
 }
 
+/** The ciphertext of the value does not change. */
 export async function rewrap(
   opener: Opener,
   sealer: Sealer,

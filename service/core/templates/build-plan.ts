@@ -9,7 +9,7 @@ export interface BuildUpload {
   parts: { name: string; bytes: number }[]
 }
 
-/** Written at the request, and not resolved again. */
+/** It is written at the request, and not resolved again. */
 export interface BuildPlan {
   /** Lowest first; empty where the base is an upload. */
   layers: string[]

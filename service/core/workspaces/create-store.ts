@@ -111,7 +111,7 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
   throwUnlessLocked(numInsertedOrUpdatedRows, hold)
 }
 
-/** App, "Open rules" 8. */
+/** It runs at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */
 export async function insertTreeWorkspace(
   tx: ChangeTx,
   workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' },

@@ -5,7 +5,7 @@ import { type CallBounds, readBytes } from '../../host/agent-answer.ts'
 import type { LiveMachine } from '../../host/live-machine.ts'
 import type { KnownAuthority } from './authorities.ts'
 
-/** Debian's places for an administrator's authority, and for all. */
+/** Debian's files: an administrator's authority, and all authorities. */
 const OWN_FILE = '/usr/local/share/ca-certificates/berth-authority.crt'
 const BUNDLE = '/etc/ssl/certs/ca-certificates.crt'
 const BUNDLE_BYTES_MAX = 4 << 20
@@ -66,6 +66,7 @@ async function put(agent: AgentLink, path: string, content: Buffer, bounds: Call
   await agent.writeFile(path, { create_parents: true, mode: '0644' }, Readable.from([content]), sent, bounds)
 }
 
+/** A template may have no public authorities. */
 async function bundleOf(agent: AgentLink, bounds: CallBounds): Promise<Buffer> {
   const { size } = await agent.statFile(BUNDLE, false, bounds).catch(() => ({ size: 0 }))
   if (size === 0) return Buffer.alloc(0)

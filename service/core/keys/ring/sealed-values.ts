@@ -17,6 +17,7 @@ export interface SealedSubject {
   row: string
 }
 
+/** It holds only the public key, so it cannot open values. */
 export interface Sealer {
   seal(subject: SealedSubject, value: Buffer): Promise<SealedValue>
 }

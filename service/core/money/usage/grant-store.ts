@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Reader, Tx } from '../../../db/reader.ts'
 import type { Draw, Grant } from './grants.ts'
 
-/** Oldest first. */
+/** The oldest grant comes first. */
 export function readGrants(reads: Reader, organization_id: string, period_starts_at: Date): Promise<Grant[]> {
   return reads.rows(
     'usage.grants',
@@ -18,6 +18,7 @@ export function readGrants(reads: Reader, organization_id: string, period_starts
   )
 }
 
+/** Two draws must not take the same units. */
 export async function lockGrants(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('grants ' || ${organization_id}, 0))`.execute(tx)
 }

@@ -1,4 +1,4 @@
-// The numbers of docs/guides/usage.md.
+// Checks the numbers of docs/guides/usage.md.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'

@@ -10,7 +10,7 @@ export function periodOf(now: Date): Period {
   return { starts_at: new Date(Date.UTC(year, month)), ends_at: new Date(Date.UTC(year, month + 1)) }
 }
 
-/** For queries that include the hour of `to`. */
+/** Queries include the hour of `to`. */
 export function rangeOf({ starts_at, ends_at }: Period): { from: Date; to: Date } {
   return { from: starts_at, to: new Date(ends_at.getTime() - 1) }
 }

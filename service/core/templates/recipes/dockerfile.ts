@@ -165,6 +165,7 @@ function readEnv(state: State, instruction: Instruction): void {
     return setEnv(state, first, expanded(state, instruction, value))
   }
   const pairs = words.map((word) => /^([^=]+)=([^]*)$/.exec(word) ?? refuse('ENV takes NAME=value'))
+  // The environment before this line expands the values.
   const values = pairs.map(([, name = '', value = '']) => [name, expanded(state, instruction, value)] as const)
   for (const [name, value] of values) setEnv(state, name, value)
 }

@@ -99,7 +99,7 @@ function placeOf(mirror: string): { host: string; ports: readonly number[] } {
   return { host: hostname, ports: [port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)] }
 }
 
-/** In /tmp, so that no layer contains it. */
+/** No layer contains /tmp. */
 const SOURCES = '/tmp/.berth-sources'
 const MIRRORED = ['-o', 'Dir::Etc::SourceList=/dev/null', '-o', `Dir::Etc::SourceParts=${SOURCES}`]
 

@@ -151,6 +151,7 @@ export async function releaseWorkspaceLock(tx: ChangeTx, operation_id: string, w
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).where('workspace_id', '=', workspace_id).execute()
 }
 
+/** Releases all its workspace locks. */
 export async function cancelOperation(tx: ChangeTx, id: string, now: Date, message = 'The workspace was deleted'): Promise<void> {
   const error = {
     code: 'canceled' as const,
