@@ -130,7 +130,6 @@ test('a folder copied to a workspace and back is unchanged: odd names, modes, li
   assert.ok(statSync(path.join(back, 'empty')).isDirectory())
 })
 
-/** Polls the URL until the app listens. @returns the body */
 async function answering(url: string): Promise<string> {
   const signal = AbortSignal.timeout(120_000)
   for (;;) {

@@ -1,4 +1,3 @@
-// Two installations: a template version made in one is opened in the other.
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
