@@ -1,4 +1,3 @@
-// Tests the shipped clients on the oldest Node.js that their packages allow.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,3 @@
-// A person at a shell with the real service: sensitive actions need the password, and several projects need a choice.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
