@@ -1,4 +1,3 @@
-// Calls every route as every kind of caller, and compares the answer with the route's declared access.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { ROLES, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
@@ -33,7 +32,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** The refusal that the route's access implies; null: the caller is allowed. */
+/** null: the caller is allowed. */
 function refusalOf(access: Access, is: Kind): string | null {
   if (access.kind === 'anyone') return null
   if (access.kind === 'tool_token' || is.kind === 'none' || is.kind === 'tool_token') return '401 unauthenticated'
@@ -69,14 +68,14 @@ for (const route of APP_ROUTES) {
     assert.deepEqual(await contentOfTables(w.database.superuser), before)
     const allowed = callers.filter(({ is }) => refusalOf(route.access, is) === null)
     for (const { name, as } of allowed) {
-      // Earlier calls may have changed the state: a refusal for the state is fine, one for the caller is not.
+      // Earlier calls may have changed the state: its refusal is fine, the caller's is not.
       assert.doesNotMatch(said(await ask(w, route, own, { as, ...bodyOf(route) })), /^40[13]/, name)
     }
     assert.equal(refused.length + allowed.length, callers.length)
   })
 }
 
-/** These routes change the calling session, so each allowed caller gets a new one. */
+/** Each caller gets a new session, which these routes change. */
 async function signInAccess(route: AppRoute): Promise<void> {
   const before = await contentOfTables(w.database.superuser)
   for (const { name, is, as } of callers) {
