@@ -1,7 +1,7 @@
 import type { Route } from '../../../contract/route.ts'
 import type { DiskReserve } from '../../lib/disk-reserve.ts'
 
-/** Refused while free space is at the reserve. All others continue: people can sign in, reach, stop and delete their work. */
+/** These are refused while free space is at the reserve. All others continue: people can sign in, reach, stop and delete their work. */
 export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'api-keys.create',
   'draft-states.create',

@@ -40,7 +40,7 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
 type Personal = 'export' | 'session' | 'member' | 'invitation' | 'API key'
 type Paid = 'invoice' | 'billing account'
 
-/** The same for a missing and another tenant's object. */
+/** One answer for a missing and for another tenant's object. */
 export function notFound(
   what:
     | 'organization'

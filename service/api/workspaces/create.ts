@@ -36,6 +36,7 @@ export interface Creation extends Pick<NewWorkspace, Given> {
   now: Date
 }
 
+/** App, "Open body": caps are cut to the ceiling. */
 type Cut = { ignored: Ignorable[] }
 
 /** Throws StaleReadError if the key was taken meanwhile. */

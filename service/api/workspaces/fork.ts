@@ -39,7 +39,7 @@ export async function forkWorkspace(call: ForkCall, deps: ChangeDeps): Promise<R
   return changeAndAnswer(deps, call, work, operationAndWorkspaceBody)
 }
 
-/** After the holder has ended nothing more is captured, and the lock is about to be released. */
+/** A source whose holder has ended captures nothing more, and the lock is about to be released. */
 function refuseStale(source: WorkspaceRow): void {
   const active = activeOperation(source)
   if (active !== null && active.completed_at !== null) throw inProgress(source)

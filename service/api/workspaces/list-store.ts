@@ -26,8 +26,8 @@ interface Statement {
 }
 
 /**
- * Run until the page is full; the last one is complete. A common key prefix fills the page from the newest workspaces. A rare one needs its
- * index, which has another order.
+ * The statements run until the page is full; the last one is complete. A common key prefix fills the page from the newest workspaces. A
+ * rare one needs its index, which has another order.
  */
 function listStatements(who: Principal, filters: Filters, page: Page): Statement[] {
   const scope = scopeOf(who, filters)
@@ -116,6 +116,7 @@ interface Scope {
   text(values: Values): string
 }
 
+/** null: no project. */
 function scopeOf(who: Principal, { organization_id, project_id }: Filters): Scope | null {
   const organizations = organizationIds(who).filter((id) => organization_id === undefined || id === organization_id)
   if (organizations.length === 0) return null

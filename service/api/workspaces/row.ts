@@ -44,7 +44,7 @@ export interface WorkspaceRow extends IdleFacts {
   template_version: number
   template_defaults: TemplateSettings['defaults']
   cell_endpoint: string | null
-  /** null: no operation, and no other `op_` column. */
+  /** null: no operation. All `op_` columns are null together. */
   op_id: string | null
 }
 

@@ -13,6 +13,7 @@ export async function writeIdlePolicy(tx: ChangeTx, id: string, idle_policy: str
   await tx.updateTable('workspaces').set({ idle_policy, updated_at: now }).where('id', '=', id).execute()
 }
 
+/** null cancels the request. */
 export async function writeSuspendRequest(tx: ChangeTx, id: string, asked: PendingSuspend | null, now: Date): Promise<void> {
   await tx
     .updateTable('workspaces')

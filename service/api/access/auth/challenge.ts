@@ -59,7 +59,7 @@ export async function tryCode(
   return is_right ? null : invalidCredentials()
 }
 
-/** Cannot be guessed: it works even while the factor is locked, and unlocks it. */
+/** A recovery code cannot be guessed: it works even while the factor is locked, and unlocks it. */
 async function tryRecoveryCode(tx: ChangeTx, { now }: Call, person_id: string, typed: string): Promise<Failure | null> {
   if (!(await useRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
   await writeCredentials(tx, person_id, UNLOCKED)

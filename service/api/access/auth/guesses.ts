@@ -20,7 +20,7 @@ export function createAuthFailureLimiter(per_minute: number, clock: Clock): Auth
     async lookUp(address, digest, find) {
       const source = sourceOf(address)
       const was_good = good.has(digest)
-      // Before the result is known: concurrent guesses would exceed the limit.
+      // Takes a token before the result is known: concurrent guesses would exceed the limit.
       const retry_after_seconds = was_good ? 0 : buckets.take(source)
       if (retry_after_seconds > 0) throw fail('rate_limited', null, 'Too many credentials are not valid', { retry_after_seconds })
       let is_wrong = false

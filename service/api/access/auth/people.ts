@@ -14,7 +14,7 @@ export interface PeopleDeps {
   passwords: Passwords
   secrets: PersonSecrets
   bounds: SignInLimiter
-  /** Without an invitation. List: these domains. */
+  /** Registration without an invitation. List: these domains. */
   registration: 'open' | 'invitation' | readonly string[]
   wakeMailSender(): void
 }

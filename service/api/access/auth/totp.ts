@@ -52,6 +52,7 @@ export function normalizeRecoveryCode(typed: string): string {
     .replaceAll(/(.{4})(?=.)/g, '$1-')
 }
 
+/** null: not locked yet. */
 export function lockSeconds(failures: number): number | null {
   const { wrong_codes_max, lock_seconds, lock_seconds_max } = LIMITS.sign_in
   const beyond = failures - wrong_codes_max

@@ -44,7 +44,7 @@ export async function countWaiting(tx: ChangeTx, organization_id: string, now: D
   return count
 }
 
-/** @returns false if one is open. */
+/** @returns false if the address has an open invitation. */
 export async function insertInvitation(tx: ChangeTx, invitation: Insertable<Database['invitations']>): Promise<boolean> {
   const { numInsertedOrUpdatedRows = 0n } = await tx
     .insertInto('invitations')

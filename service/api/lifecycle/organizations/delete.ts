@@ -46,7 +46,7 @@ export async function deleteOrganization(
   return { status: 202, body: operationView(operation) }
 }
 
-/** No person could end these afterwards. */
+/** No person could end a subscription or checkout afterwards. */
 async function refuseBuyers(tx: ChangeTx, organization_id: string, now: Date): Promise<void> {
   if (((await lockAccount(tx, { organization_id }))?.subscription_id ?? null) !== null)
     throw fail('conflict', 'subscription_active', 'This organization has bought a plan: end that subscription first')

@@ -48,6 +48,7 @@ async function planToBuy({ body }: Call<typeof checkoutCreate>, { reads }: ReadD
 
 interface Begun {
   name: string
+  /** Pages of the superseded checkouts. */
   pages: string[]
 }
 

@@ -64,6 +64,7 @@ export async function insertCheckout(tx: ChangeTx, checkout: Insertable<Database
   await tx.insertInto('checkouts').values(checkout).execute()
 }
 
+/** @returns the pages to close. */
 export async function supersede(tx: ChangeTx, organization_id: string): Promise<string[]> {
   const rows = await tx
     .updateTable('checkouts')

@@ -220,7 +220,7 @@ export const ACCOUNT_CONTENT: readonly Content[] = [
   },
 ]
 
-/** Pages from different snapshots would not fit together. It blocks no other transaction. */
+/** One snapshot: pages from different ones would not fit together. It blocks no other transaction. */
 export function atOneMoment<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
   return db
     .transaction()

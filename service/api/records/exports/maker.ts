@@ -12,7 +12,7 @@ import { endFailed, endReady, holdExport, insertPart, claimExport, type ExportRo
 import type { CallDeps } from '../../calls/deps.ts'
 
 const LOOK_MS = 2000
-/** Renewed with every part; after it another process takes over. */
+/** The lease is renewed with every part; after it another process takes over. */
 const HELD_MS = 60_000
 const { part_bytes, kept_hours, minutes_max, attempts_max } = LIMITS.export
 

@@ -22,6 +22,7 @@ export async function needLists({ db, reads }: ReadDeps & Pick<CallDeps, 'db'>, 
   throw fail('conflict', 'file_list_indexing', 'The list of files is being made: ask again in a few seconds')
 }
 
+/** The cache lives for one call. */
 export function loader({ reads }: ReadDeps): Load {
   const loaded = new Map<string, Map<string, LayerEntry> | null>()
   const keyOf = ({ layer, path }: LayerDirectory) => `${layer}${path}`

@@ -30,6 +30,7 @@ export class Overlay {
     return this.layers.map((layer) => ({ layer, path: '/' }))
   }
 
+  /** Sorted by name. */
   async children(places: readonly LayerDirectory[]): Promise<Map<string, VisibleEntry>> {
     const loaded = await this.load(places)
     const names = new Set(loaded.flatMap((entries) => [...(entries?.keys() ?? [])]))

@@ -11,7 +11,7 @@ import { parseIndex } from './parse-index.ts'
 export type Found =
   | { kind: 'packages'; packages: ReadonlyMap<string, TemplatePackage> }
   | { kind: 'loading' }
-  /** No answer, or no index. */
+  /** The mirror does not answer, or has no index. */
   | { kind: 'unreachable' }
   | { kind: 'absent' }
 

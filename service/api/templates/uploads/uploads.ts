@@ -78,7 +78,7 @@ export async function putPart(
     (tx) => addPart(tx, upload.id, offset, part, now),
     (added) => (added ? subjectOf(upload) : null),
   )
-  // First: the part of an upload deleted meanwhile has no row.
+  // This comes first: the part of an upload deleted meanwhile has no row.
   if (!kept) await removePart(folder, upload.id, part)
   const found = await readUpload(deps.reads, upload.id)
   if (found === null) await removeUpload(folder, upload.id)

@@ -59,7 +59,7 @@ function notRelated() {
   return fail('conflict', null, 'The two workspaces do not go back to one workspace by forks')
 }
 
-/** Reset while suspended: neither memory nor disk. */
+/** A fork that was reset while suspended has neither memory nor disk. */
 function refuseBlank(fork: WorkspaceRow): void {
   if (fork.observed_state === 'suspended' && fork.checkpoint_id === null) {
     throw fail('conflict', 'not_snapshottable', 'The fork was reset while it was suspended: it has nothing to capture yet')

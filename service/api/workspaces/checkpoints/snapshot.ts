@@ -28,7 +28,7 @@ export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, d
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/** Reset while suspended: neither memory nor disk. */
+/** A workspace that was reset while suspended has neither memory nor disk. */
 function refuseBlank(row: WorkspaceRow): void {
   if (row.observed_state === 'suspended' && row.checkpoint_id === null) {
     throw fail('conflict', 'not_snapshottable', 'The workspace was reset while it was suspended: it has nothing to capture yet')

@@ -41,7 +41,7 @@ export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpo
   return rows.length === 1
 }
 
-/** Cannot be restored, but its owner may delete it. */
+/** The disk of a draft state cannot be restored, but its owner may delete it. */
 export async function hasDraftState(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
   const rows = await reads.rows(
     'checkpoints.draft_state',

@@ -61,6 +61,7 @@ export async function lockSecrets(tx: Tx, organization_id: string): Promise<void
   await sql`select pg_advisory_xact_lock(hashtextextended(${`secrets of ${organization_id}`}, 0))`.execute(tx)
 }
 
+/** `of_organization` includes all projects. */
 export async function countSecrets(
   tx: Tx,
   owner: { organization_id: string; project_id: string | null },

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Nothing is mounted at or below these. */
+/** Nothing is mounted at or below these: they are the machine's own, or its memory. */
 const RESERVED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/boot']
 /** Nothing is mounted exactly at these: a machine needs them. */
 const NEEDED = [
