@@ -16,12 +16,13 @@ export function toolsOf(role: Role): readonly Tool[] {
  */
 export type KeyAccess = 'any' | 'with_tool' | 'forbidden' | 'unknown'
 
+/** The same roles may be removed. */
 export function grantableBy(role: Role): readonly Role[] {
   if (role === 'owner') return ROLES
   return role === 'admin' ? ['admin', 'member', 'billing'] : []
 }
 
-/** The role in this object's organization counts. */
+/** The role in this object's organization counts. self: only the caller. */
 export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation' | 'secret' | 'template' | 'template_build' | 'upload'
 
 /**

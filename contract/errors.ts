@@ -1,4 +1,4 @@
-/** App "Errors", Cell "Errors". */
+/** App "Errors", Cell "Errors". No other code is answered. */
 
 export interface CodeRule {
   status: number

@@ -176,6 +176,7 @@ function answerOf(answer: Answer, schemaOf: SchemaOf, is_idempotent: boolean): J
   }
 }
 
+/** `x-errors` has the codes and reasons of the route alone. */
 function refusalsOf(route: Route): JsonObject {
   const rules: Record<string, CodeRule> = route.surface === 'app' ? APP_CODES : CELL_CODES
   const statuses = Object.keys(errorsOf(route)).map((code) => {

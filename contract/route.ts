@@ -36,7 +36,7 @@ interface RouteOf<S extends Surface, C extends string> {
   idempotent?: boolean
   /** Honours `Prefer: wait`. */
   waits?: boolean
-  /** The answer is delayed until the revocation holds on the hosts of these. */
+  /** The answer is delayed until the revocation holds: on the host of the workspace, on those of the project, or on all. */
   revokes?: 'workspace' | 'project' | 'everywhere'
   params?: TSchema
   query?: TSchema
@@ -57,13 +57,13 @@ export type AppRoute = RouteOf<'app', AppCode>
 interface WorkspaceUse {
   /** Absent: all. Others are refused in any state, without waking them. */
   modes?: readonly Mode[]
-  /** asked: wakes a parked machine, which answers. woken: wakes it without asking it. Absent: neither. */
+  /** asked: wakes a parked machine, which answers. woken: wakes it without asking it. Absent: leaves the machine as it is. */
   machine?: 'asked' | 'woken'
   /** Lasts as long as the object it follows. */
   streams?: true
-  /** Without waking the machine. */
+  /** Answered from the disk of a sleeping machine, without waking it. */
   reads_disk?: true
-  /** Without a machine, of a file-first workspace. */
+  /** Answered from the tree of a file-first workspace, without a machine. */
   tree?: true
   /** Changes nothing although its method is not GET. */
   read_only?: true

@@ -15,7 +15,7 @@ export interface EgressRule {
 export interface EgressPolicy {
   mode: EgressMode
   rules: EgressRule[]
-  /** Canonical; every TCP port. */
+  /** Canonical; allows every TCP port. */
   cidrs: string[]
 }
 

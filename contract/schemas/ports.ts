@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FreeText, List, Nullable, strict, Timestamp, Uuid } from './common.ts'
 
-/** The agent's: no app can listen on it, and no caller can reach it. */
+/** The agent's port: no app can listen on it, and no caller can reach it. */
 export const AGENT_PORT = 65_100
 /** The app gets no request below it. */
 export const RESERVED_PATH = '/__service'

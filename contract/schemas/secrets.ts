@@ -4,7 +4,7 @@ import { TOOLS } from '../tools.ts'
 import { FreeText, List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 
 export const RESERVED_SECRET_PREFIX = 'SERVICE_'
-/** Commands and terminals both get a bound secret. */
+/** A secret can be bound only if both commands and terminals may use it. */
 export const TOOLS_OF_BINDINGS = ['exec', 'pty'] as const
 
 const Name = Type.String({

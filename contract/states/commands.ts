@@ -63,11 +63,11 @@ export type Outcome =
   | { kind: 'join' }
   /** Starts no operation. */
   | { kind: 'proceed' }
-  /** By the state, if that starts no operation; else operation_in_progress. */
+  /** Decides by the state, if that starts no operation; else operation_in_progress. */
   | { kind: 'by_state' }
-  /** By the state, even if that starts an operation. */
+  /** Decides by the state, even if that starts an operation. */
   | { kind: 'as_if_free' }
-  /** By the state if the machine runs; else refuses. */
+  /** Decides by the state if the machine runs; else refuses. */
   | { kind: 'when_running'; otherwise: RefusalReason }
 
 const refuse = (reason: RefusalReason): Outcome => ({ kind: 'refuse', reason })
@@ -123,6 +123,7 @@ export const DELETED_COMMANDS: Row = {
   ports: refuse('workspace_deleted'),
 }
 
+/** Refused in every state. */
 export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
   processful: { fork_tree: refuse('not_supported_for_mode') },
   file_first: {
@@ -214,7 +215,7 @@ export const LOCKED_COMMANDS: Record<LockRole, Row> = {
   delete: DELETED_COMMANDS,
 }
 
-/** The next open repairs such a state. */
+/** The next open repairs such a state, and delete is accepted. */
 const WITHOUT_OPERATION: Row = {
   open: start,
   suspend: refuse('not_running'),

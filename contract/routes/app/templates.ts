@@ -5,7 +5,7 @@ import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Template, TemplateList, TemplateSlug, TemplateVersion, TemplateVersionList, VersionNumber } from '../../schemas/templates.ts'
 
-/** SHORT resolves a slug as an open does. LONG finds the platform's templates too. */
+/** SHORT resolves a slug as an open does: the caller's organization, then the platform. LONG finds the platform's templates too. */
 export const SHORT = { path: '/v1/templates', params: {}, within: 'template' } as const
 export const LONG = {
   path: '/v1/organizations/{organization_id}/templates',

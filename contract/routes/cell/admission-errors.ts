@@ -3,7 +3,7 @@ import type { CellRoute, RouteErrors } from '../../route.ts'
 import { isReadOnly, serves } from '../../route.ts'
 import { toolOf } from '../../access.ts'
 
-/** Before any handler, by layer, in order. A route's own `errors` list only those of its handler. */
+/** Refusals before any handler, by layer, in order. A route's own `errors` list only those of its handler. */
 
 const CALLER = {
   unauthenticated: [null, 'revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],

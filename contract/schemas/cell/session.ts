@@ -8,7 +8,7 @@ export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exe
 export const DEFAULT_USER = 'user'
 export const DEFAULT_CWD = '/home/user'
 
-/** Readable, but not startable by callers. */
+/** Callers can read such commands, but not start them. */
 export const RESERVED_SESSION_PREFIX = 'sfstart.'
 
 /** Not Type.Record: its pattern accepts names with a line break. */
@@ -47,7 +47,7 @@ export const Offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGE
 
 export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] as const
 
-/** Machine limits on which processes are killed. */
+/** Processes beyond these limits of the machine are killed. */
 export const EXIT_REASONS = ['out_of_memory', 'process_limit'] as const
 
 /** The `exit` event repeats these. */
