@@ -40,7 +40,7 @@ await report(async () => {
   return ended
 })
 
-/** Or the reason why there are no machines. */
+/** Returns the environment, or the reason why there are no machines. */
 async function machinesFor(settings, node) {
   const started = performance.now()
   try {

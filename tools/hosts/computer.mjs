@@ -14,7 +14,7 @@ const KVM_PROBE_MS = 15_000
 const KVM = ['-accel', 'kvm', '-cpu', 'host']
 const EMULATED = ['-accel', 'tcg,thread=multi', '-cpu', 'max']
 
-/** Until it prints `{"end":true}`, over restarts. `shares` maps names to read-only folders. */
+/** Runs until the computer prints `{"end":true}`, across restarts. `shares` maps names to read-only folders. */
 export async function runComputer({ work, image, shares, command_line, minutes, said, log }) {
   const accelerator = (await kvmWorks(image, work)) ? KVM : EMULATED
   const deadline_ms = performance.now() + minutes * 60_000

@@ -88,8 +88,8 @@ async function packedText(entry: string, options: BuildOptions): Promise<string>
 }
 
 /**
- * Node.js parses a whole file before its first line runs. Only libraries: a packed module of ours would duplicate its classes, and
- * `instanceof` would fail.
+ * Stored as text: Node.js parses a whole file before its first line runs. Only libraries: a packed module of ours would duplicate its
+ * classes, and `instanceof` would fail.
  */
 function packedLibrary({ named, exports, text }: Library & { text: string }): Plugin {
   return {

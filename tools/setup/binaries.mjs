@@ -63,6 +63,7 @@ async function sourceFiles(folder) {
   return files.sort()
 }
 
+/** Fails before a long set-up. */
 export async function checkGo({ settings }) {
   if (settings.runsc !== '' && NAMES.every((name) => settings[name] !== '')) return
   await run('go', ['version']).catch((error) => {

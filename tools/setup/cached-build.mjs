@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// An older folder was left by a killed process. Age decides: containers that share a cache cannot see each other's pids.
+// No build takes this long: a killed process left the folder. Age decides, because containers that share a cache cannot see each other's
+// pids.
 const ABANDONED_AFTER_MS = 24 * 3600 * 1000
 const OUTPUT_TAIL_CHARS = 4000
 /** A step must not look stuck. */
@@ -103,7 +104,7 @@ function endGroup(child) {
       if (error.code !== 'ESRCH') throw error // ESRCH: all processes of the group have ended
     }
   }
-  // mmdebstrap can remove its mounts.
+  // SIGTERM first: mmdebstrap can remove its mounts.
   kill('SIGTERM')
   const timer = setTimeout(() => kill('SIGKILL'), 10_000)
   child.once('close', () => clearTimeout(timer))

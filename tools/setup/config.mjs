@@ -26,7 +26,7 @@ export function layoutOf(settings) {
     mail: join(data_dir, 'mail'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
-    /** tools/backup/restore.mjs. */
+    /** Exists while a restore has not finished: tools/backup/restore.mjs. */
     restoring: join(data_dir, '.restoring'),
     /** Private to one process, because Node runs what it finds there. */
     compiledOf: (name, version) => join(data_dir, 'compiled', `${name}-${version}`),

@@ -3,7 +3,7 @@ import { run } from './cached-build.mjs'
 
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const TARGETS = ['indextargets', '--format', '$(ORIGIN)|$(RELEASE)|$(REPO_URI)', 'Created-By: Packages']
-// Whether mirrors are reachable and trusted. Not stored in the template.
+// These decide whether mirrors are reachable and trusted. They are not stored in the template.
 const PASSED_ON = /^Acquire::(https?::Proxy(::[^ ]*)?|Check-Valid-Until|Check-Date|Retries) "(?!")/
 
 /** None if the host is not a Debian: mmdebstrap has its own default. */

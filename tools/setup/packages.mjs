@@ -7,7 +7,7 @@ import { run, timed } from './cached-build.mjs'
 
 export const CLONE = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '')
 
-/** The program proves the package. */
+/** The program proves that the package is installed. */
 const DEBIAN_PACKAGES = {
   'btrfs-progs': 'mkfs.btrfs',
   'ca-certificates': 'update-ca-certificates',

@@ -96,7 +96,7 @@ export const SETTINGS = {
   },
   data_reserve_gib: {
     parse: number(0, 1 << 20),
-    // The pool's image is fully allocated. The rest grows outside of it.
+    // The pool's image is fully allocated. The database, logs, layers, uploads and trees grow outside of it.
     fallback: (_, host) => Math.max(2, Math.round(host.disk_gib * 5) / 100),
     about: 'kept free on the file system of data_dir: below it, calls that would fill it are refused',
   },

@@ -69,6 +69,7 @@ WantedBy=multi-user.target
 `
 }
 
+/** systemd.service(5). */
 function quoted(word) {
   const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')
   return /^[A-Za-z0-9_@:=./,+%-]+$/.test(escaped) ? escaped : `"${escaped}"`
