@@ -6,7 +6,7 @@ export function terminalSize(): { cols?: number; rows?: number } {
   return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
 }
 
-/** May be tmux or screen. */
+/** The caller's terminal may be tmux or screen. */
 export function terminalEnv(): { TERM: string } {
   return { TERM: process.env['TERM'] || 'xterm-256color' }
 }
@@ -38,7 +38,7 @@ const REASONS: Partial<Record<string, string>> = {
   process_limit: 'the workspace had too many processes (process_limit)',
 }
 
-/** Large output does not fill memory. */
+/** Waits for a slow reader: large output does not fill memory. */
 export function writeFully(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(bytes, (error) => (error ? reject(error) : resolve()))

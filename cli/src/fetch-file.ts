@@ -31,7 +31,7 @@ export async function fetchFile(
 /** Killed processes leave these behind; listings skip them. */
 export const PART = /(?:^|\/)\.berth-part-\d+-[0-9a-f]{8}(?:\/|$)/
 
-/** A rename replaces the target. */
+/** In the same folder, so that a rename replaces the target. */
 export function partOf(file: string): string {
   return path.join(path.dirname(file), `.berth-part-${process.pid}-${crypto.randomUUID().slice(0, 8)}`)
 }

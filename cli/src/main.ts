@@ -19,11 +19,11 @@ const GLOBAL = {
   help: { type: 'boolean', short: 'h', says: 'print this' },
   version: { type: 'boolean', says: 'print the version of the command line' },
 } as const satisfies Record<string, Flag>
-/** Ctrl-C ends a wait. */
+/** The SDK's notices of a wait, which Ctrl-C ends. */
 const IS_WAIT = /^(?:There is no answer|Waiting for )/
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
 
-// npm runs scripts in the clone's root.
+// npm runs scripts in the clone's root; paths are of the caller's directory.
 const { npm_lifecycle_event, INIT_CWD } = process.env
 if (npm_lifecycle_event === 'berth' && INIT_CWD) process.chdir(INIT_CWD)
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
@@ -78,7 +78,7 @@ async function run({ command, words, rest, dashes }: Invocation): Promise<number
   const [least, most] = command.words
   if (positionals.length < least || positionals.length > most)
     throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
-  // Help and completion stay fast.
+  // Loaded only when a command runs: help and completion stay fast.
   const [{ Berth }, { httpFetch }] = [await import('../../sdk/typescript/src/main.ts'), await import('./http-fetch.ts')]
   const onNotice = (text: string) => {
     const way_out = IS_WAIT.test(text) ? ' (Ctrl-C ends)' : ''
@@ -176,7 +176,7 @@ function linesOf(flags: Readonly<Record<string, Flag>>): string[] {
 }
 
 function printError(error: unknown, json: boolean): number {
-  // Others chose names in messages.
+  // Messages contain names that others chose, such as files and programs.
   const say = (text: string) => void process.stderr.write(`berth: ${escapeLines(text)}\n`)
   if (error instanceof CliError) {
     say(error.message)

@@ -55,7 +55,7 @@ const BINARY = /\0/
 export function outputOf(text: string, from = 0): ToolOutput {
   if (BINARY.test(text)) return { text: `(${Buffer.byteLength(text)} bytes that are no text)`, binary: true }
   if (text.length <= CHARACTERS_MAX) return { text }
-  // Not between the halves of a surrogate pair.
+  // Does not cut between the halves of a surrogate pair.
   const at = /[\uD800-\uDBFF]/.test(text[CHARACTERS_MAX - 1] ?? '') ? CHARACTERS_MAX - 1 : CHARACTERS_MAX
   const kept = text.slice(0, at)
   return { text: kept, next_offset: from + Buffer.byteLength(kept) }

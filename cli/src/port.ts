@@ -83,7 +83,7 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
 
 const REFUSAL_BYTES_MAX = 16_384
 
-/** Not the same refusal repeatedly. */
+/** Does not repeat the same refusal. */
 function refusalTeller(say: (line: string) => void): (answer: IncomingMessage) => void {
   let last = ''
   return (answer) => {

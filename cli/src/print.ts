@@ -23,7 +23,7 @@ function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
 }
 
-/** Names come from other users. */
+/** No control characters: names come from other users. */
 function cell(value: unknown): string {
   return escapeLine(value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value))
 }

@@ -25,7 +25,7 @@ export const ssh: Run = async (context, [name = '']) => {
   writeWhole(config, `${configOf(files, profileOf(flags))}\n`)
   const user = userOf(flags)
   const child = spawn('ssh', ['-F', config, '-l', user, `${ws.id}${SUFFIX}`, ...rest], { stdio: 'inherit', env: envOf(flags) })
-  // The terminal signals both processes, and ssh handles it.
+  // The terminal sends its signals to both processes, and ssh handles them.
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, () => undefined)
   const [code, signal] = (await once(child, 'exit').catch((cause: unknown) => {
     throw new CliError(`ssh could not be run: ${(cause as Error).message}`, { next: `berth shell ${name}` })

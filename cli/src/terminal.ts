@@ -2,7 +2,7 @@ import type { Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Run } from './command.ts'
 import { exitCodeOf, terminalSize, terminalEnv, writeFully } from './ending.ts'
 
-/** Ctrl-] */
+/** Ctrl-] detaches from the terminal, which keeps running. */
 const LEAVE = 0x1d
 
 export const shell: Run = async (context, [name = '']) => {
