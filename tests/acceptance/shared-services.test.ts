@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test'
 import { createClient } from '../support/client.ts'
 import { SHARED_SERVICES_VARIABLE, sharedService, type SharedService, startSharedServices } from '../support/shared-services.ts'
 
+// Two files that share an installation must not affect each other.
 let stop = () => Promise.resolve()
 let one: SharedService
 let other: SharedService

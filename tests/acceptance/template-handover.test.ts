@@ -1,3 +1,4 @@
+// One installation opens a template version of another.
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { after, before, test } from 'node:test'

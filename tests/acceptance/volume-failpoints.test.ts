@@ -11,6 +11,7 @@ import { createClient, type Answer, type Client, type OpenedWorkspace, type Requ
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
+// A kill -9 comes before a step of a volume's life.
 const own = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith('volume_'))
 const points: Point[] = havingTheirTurn([
   ...own.map((name): Point => ({ name, owner: FAILPOINTS[name].owner, kind: 'open' })),
