@@ -43,7 +43,9 @@ interface List {
   route: string
   by: string
   table: string
+  /** Of a page of ten. */
   rows_max: number
+  /** These may be read whole: they have two rows here. */
   small?: string[]
   read(reads: Reader, page: Page): Promise<{ id: string }[]>
 }

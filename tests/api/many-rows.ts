@@ -91,7 +91,7 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
 async function manyOfWorkspaces(w: World, many: number, workspace_id: string, other: string): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
-  // A workspace has at most some fifty, a few expired.
+  // A workspace has at most some fifty checkpoints, a few of them expired.
   const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', other).executeTakeFirstOrThrow()
   await db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = replica`.execute(tx) // allows rows whose workspace does not exist
