@@ -42,7 +42,7 @@ async function block(sample: () => Promise<number>, { block_ms = 1000, samples_m
   return median(samples)
 }
 
-/** Prints a line for people, then one of JSON. `rate` inverts the ratio (higher is better). */
+/** `rate` inverts the ratio (higher is better). */
 export async function measure(row: Row, work: Pairs, options: Options & { rate?: boolean } = {}): Promise<void> {
   await work.reference() // warm-up, dropped
   for (let i = 0; i < (options.warm_ups ?? 1); i++) await work.subject()
@@ -62,7 +62,7 @@ export async function measure(row: Row, work: Pairs, options: Options & { rate?:
   print(row, ratios, references, subjects, options.unit ?? 'ms')
 }
 
-/** Without a reference: milliseconds against a limit in seconds, for the slowest or the median. */
+/** Milliseconds against a limit in seconds, for the slowest or the median. */
 export function printSeconds(
   name: string,
   title: string,
