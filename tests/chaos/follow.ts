@@ -11,7 +11,7 @@ export interface Following {
   tookOver(address: string): void
 }
 
-/** An operation ends 15 s after a recovery, but the successor must start first, and the computer may be slow. */
+/** An operation ends within 15 s of a recovery, but the successor must start first, and the computer may be slow. */
 const TAKEN_OVER_MS = 90_000
 const NOTICED_MS = 60_000
 

@@ -27,7 +27,7 @@ export interface Believed {
   epoch: number
   content: Content
   snapshots: Map<string, Content>
-  /** Only its kills lose memory. */
+  /** Counts kills of its machine: only they lose memory. */
   deaths: number
   lock: Lock
   /** Clients leave it alone until then, so that it can be parked. */

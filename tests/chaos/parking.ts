@@ -36,6 +36,7 @@ export async function prepareParking(service: Service, actor: Actor, seen: Belie
   if (kind === 'wake') await until('it is hibernated', PARKED_MS, async () => (await machines()).length === 0)
   return {
     async run({ fired, taken_over }) {
+      // Makes no request until the point is reached.
       if (kind === 'hibernate') await until('it is about to be hibernated', PARKED_MS, fired)
       await write(actor, seen, 'after', refused, taken_over)
       return ['written', ...new Set(refused)].join(', ')

@@ -26,6 +26,7 @@ export interface Point {
 export const MODES = ['kill', 'kill_all', 'stop', 'throw'] as const
 export type Mode = (typeof MODES)[number]
 
+/** The first matching prefix counts. */
 const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['start.', ['open']],
   ['connect.', ['open', 'wake']],

@@ -7,7 +7,6 @@ import { freePorts, type Service } from '../support/service.ts'
 import { pidOf } from './arm.ts'
 
 export interface Successor {
-  /** Its base_url or cell_endpoint. */
   address: string
   stop(): Promise<void>
 }
