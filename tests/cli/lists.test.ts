@@ -1,3 +1,4 @@
+// Listed values are arguments of other commands of a real service.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

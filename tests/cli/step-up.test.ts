@@ -1,3 +1,4 @@
+// A person at a shell uses the real service.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
