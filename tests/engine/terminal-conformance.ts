@@ -17,7 +17,6 @@ const HEADER_BYTES = 16
 const PROGRAM = ['/bin/sh', '-c', "printf one; read line; printf 'two %s' $line"]
 export const PRINTED = { opened: 'one', typed: 'word\r\ntwo word' }
 
-/** Every terminal behaves so, real or fake: the gateway tests rely on it. */
 export function terminalConformance(name: string, open: () => Promise<TerminalHarness>): void {
   void suite(`terminal: ${name}`, () => {
     let agent: TerminalHarness
