@@ -161,7 +161,7 @@ test('a state that serves no calls is 4409 with its code', async () => {
   const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
   set({ observed_state: 'suspended', machine: null })
   assert.equal(await ending(await open(id)), '4409 workspace_not_running')
-  // It may carry input: an operation that allows only reads refuses it too.
+  // The connection may carry input: an operation that allows only reads refuses it too.
   for (const gate of ['closed', 'read_only'] as const) {
     set({ hold: { operation_id, operation_kind: 'snapshot', gate } })
     assert.equal(await ending(await open(id)), '4409 workspace_busy')
