@@ -1,3 +1,4 @@
+// Every kind of caller calls every route.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { ROLES, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
@@ -68,7 +69,7 @@ for (const route of APP_ROUTES) {
     assert.deepEqual(await contentOfTables(w.database.superuser), before)
     const allowed = callers.filter(({ is }) => refusalOf(route.access, is) === null)
     for (const { name, as } of allowed) {
-      // Earlier calls may have changed the state: its refusal is fine, the caller's is not.
+      // Earlier calls may have changed the state: a refusal for the state is fine, one for the caller is not.
       assert.doesNotMatch(said(await ask(w, route, own, { as, ...bodyOf(route) })), /^40[13]/, name)
     }
     assert.equal(refused.length + allowed.length, callers.length)

@@ -101,7 +101,6 @@ async function personIds(w: World, owner: string): Promise<Ids> {
 
 /** In `Ids`: an owner's session token, for routes that take no key. */
 export const OWNER = 'owner'
-/** In `Ids`: that owner's id, which no path names. */
 export const PERSON = 'person'
 
 export function usualCaller(w: World, { access }: AppRoute, ids: Ids): string {
