@@ -2,7 +2,7 @@ import { failuresOf } from './outcomes.ts'
 import { oneLine } from './print.ts'
 import type { FileReport } from './run-file.ts'
 
-/** More failures have a common cause, which repeats would hide, and use up the time. */
+/** More failures have a common cause: repeats would only hide it, and use up the remaining time. */
 const REPEATED_MAX = 3
 
 export function filesToRepeat(reports: readonly FileReport[]): string[] {

@@ -6,7 +6,7 @@ import type { TestEvent } from 'node:test/reporters'
 
 export const EVENTS_VARIABLE = 'BERTH_TEST_EVENTS'
 
-/** A line of JSON: a test or suite was announced, has ended, or reported a message (`t.diagnostic`). */
+/** A line of JSON. */
 export type RecordedEvent =
   | { event: 'known'; id: number; parent: number | null; name: string; suite: boolean }
   | { event: 'ended'; id: number; end: End; ms: number; note: string }

@@ -2,7 +2,6 @@ import type { FileReport } from './run-file.ts'
 
 interface AllowedSkip {
   file: string
-  /** `title: reason of the skip`. */
   what: RegExp
   because: string
 }

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 
 export interface Weather {
-  /** At least 1: the reference speed on a quiet computer. */
+  /** 1 on a quiet computer of reference speed, and never less. */
   slowness(): number
   /** Other work's share of the processors, 0 to 1. */
   taken(): number
@@ -57,6 +57,7 @@ export function slownessOf(speed: number, taken: number): number {
 
 interface Times {
   all_ms: number
+  /** Of this run's processes. */
   own_ms: number
 }
 
