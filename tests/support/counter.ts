@@ -13,7 +13,7 @@ export async function startCounter(client: Client, workspace: OpenedWorkspace): 
   assert.equal(exit.exit_code, 0)
 }
 
-/** The same process must still count. @returns its number */
+/** @returns the number of the same process */
 export async function assertCounts(client: Client, workspace: OpenedWorkspace): Promise<number> {
   const { stdout, stderr, exit } = await client.run(workspace, ['sh', '-c', GROWS])
   assert.equal(exit.exit_code, 0, `the guest stands still: ${stdout}${stderr}`)

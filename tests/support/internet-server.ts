@@ -1,4 +1,4 @@
-// `internet-server.ts FOLDER` runs in a test's namespace. It prints a line a request, and ends with its stdin.
+// `internet-server.ts FOLDER` prints a line a request, and ends with its stdin.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'

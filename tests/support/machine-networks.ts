@@ -5,7 +5,6 @@ const BLOCKS = 50 * 16
 /** Two installations of one test never share a range. */
 let block = randomInt(0, BLOCKS)
 
-/** Tests in Go use other ranges. */
 export function freeMachineNetwork(): string {
   const taken = routed()
   for (let tries = 0; tries < BLOCKS; tries++) {

@@ -24,7 +24,6 @@ function note(exchange: Exchange): void {
   if (fresh.length > 0) appendFileSync(join(directory, `${process.pid}.txt`), `${fresh.join('\n')}\n`)
 }
 
-/** Keeps as much of a body as the ledger reads. */
 class Seen {
   readonly #exchange: Omit<Exchange, 'text'>
   readonly #wanted: boolean

@@ -1,7 +1,6 @@
-// A double of Stripe's API for the official client (stripe-mock has no state), with the calls of service/api/money/payment/stripe.ts. It
-// follows the API's documentation: a page is open until it is paid, ended or expired; an invoice is a draft, open, then paid or void; only
-// a draft accepts lines; a repeated idempotency key returns the first response. It takes no cards, makes no invoices of subscriptions, and
-// does not check calls that this service never makes.
+// A double of Stripe's API for the official client (stripe-mock has no state), with the calls of service/api/money/payment/stripe.ts, by
+// the API's documentation. A repeated idempotency key returns the first response. It takes no cards, makes no invoices of subscriptions,
+// and does not check calls that this service never makes.
 import { createHmac, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

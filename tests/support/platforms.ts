@@ -7,7 +7,6 @@ import { patience } from './patience.ts'
 const ARCHITECTURE = process.arch === 'arm64' ? 'arm64' : 'x64'
 /** npm has the files that the runtimes' own installers fetch. */
 const PLATFORMS = {
-  /** The oldest that the packages support. */
   'Node.js 20': { package: `node-linux-${ARCHITECTURE}@20.4.0`, program: `node-linux-${ARCHITECTURE}/bin/node`, runs: [] },
   Deno: {
     package: `@deno/linux-${ARCHITECTURE}-glibc@2.9.6`,

@@ -27,8 +27,8 @@ const MAY = [
 ] as const // prettier-ignore
 
 /**
- * Several test files share it: each has its own organization, and must not affect others. A file that kills, restarts, fills or counts the
- * whole installation starts its own.
+ * Each test file has its own organization, and must not affect others. A file that kills, restarts, fills or counts the whole installation
+ * starts its own.
  */
 export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
   organization: string

@@ -125,7 +125,8 @@ func (w *watch) open(path string, how int) {
 	}
 }
 
-// isAgent checks the content: files next to the guest's root in the sandbox have the same device as the guest's files.
+// isAgent checks the content: files next to the guest's root in the sandbox have the same device as the guest's
+// files.
 func isAgent(fd int, stat syscall.Stat_t) bool {
 	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size < agentBytesMin {
 		return false
