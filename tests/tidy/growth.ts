@@ -6,7 +6,6 @@ export type Growth =
   | { with: keyof Database }
   /** A limit bounds them, or they are too few to matter. */
   | { bounded: string }
-  /** Rows stay for good on purpose. */
   | { for_good: string }
 
 const DAYS_30 = '30 days after the end'
