@@ -1,4 +1,4 @@
-// `npm run schemathesis`: checks both APIs of a real service against the OpenAPI description that it serves.
+// `npm run schemathesis`.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ interface Run {
   url: string
   tag: 'app' | 'cell'
   token: string
-  /** Path parameters with existing values; Schemathesis makes up the others. */
+  /** Schemathesis makes up the other path parameters. */
   ids: Record<string, string>
   without?: string[]
 }

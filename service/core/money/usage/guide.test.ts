@@ -1,4 +1,4 @@
-// Checks the numbers of docs/guides/usage.md against the billing code.
+// Checks the numbers of docs/guides/usage.md.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
