@@ -2,6 +2,17 @@ import { readFile, readdir, statfs } from 'node:fs/promises'
 import http from 'node:http'
 import { release } from 'node:os'
 import path from 'node:path'
+import type {
+  CheckpointInfo,
+  FirewallFound,
+  Firewalls,
+  HostCapacity,
+  Inventory,
+  Leftovers,
+  Machine,
+  SubjectFiles,
+} from '../../contract/internal/host-inventory.ts'
+import type { Subject } from '../../contract/internal/host-subject.ts'
 import { sealingFolder } from '../core/keys/ring/sealing-folder.ts'
 import { openDatabase } from '../db/database.ts'
 import type { HostCounters } from './doctor-usage.ts'
@@ -26,52 +37,22 @@ export interface DoctorPaths {
   mail_directory?: string
 }
 
-interface Kept {
-  kind: string
-  name: string
-  since: string
-}
-
-/** Owner of a machine, its disks and checkpoints. */
-interface Subject {
-  kind: string
-  id: string
-}
-
 /** Part of hostd's inventory that concerns workspaces. */
 export interface HostFacts extends HostAnswer {
   machines: (HostAnswer['machines'][number] & { workspace_id: string })[]
   workspaces: (HostAnswer['files'][number] & { workspace_id: string })[]
 }
 
-/** Inventory as hostd sends it, for every kind of owner. */
-interface HostAnswer {
-  /** Installation that owns the pool; '' while none does. */
-  installation: string
-  engine: string
-  engines: string[]
-  /** No machine starts under `engine` any more. */
-  engine_refused?: boolean
-  machines: { subject: Subject; epoch: number; state: string; slot: string; engine_refused?: boolean }[]
-  files: {
-    subject: Subject
-    disks: string[]
-    checkpoints: { checkpoint_id: string; engine: string; memory_refused?: string }[]
-    quarantined: Kept[]
-  }[]
-  volumes: { volume_id: string; kept_since?: string }[]
-  slots: number
-  shells: number
-  capacity: { cpu_millis: number; memory_mib: number; disk_gib: number; pool_bytes: number; pool_free_bytes: number; reserve_bytes: number }
-  resolver: { serving: boolean; starts: number }
-}
-
-/** A firewall of this computer that can drop packets of machines, and the manual commands that let them pass. */
-export interface FirewallFact {
-  name: string
-  state: 'open' | 'closed' | 'manual'
-  why?: string
-  recipe: string[]
+/** The read part of the inventory, for every kind of owner. */
+interface HostAnswer extends Pick<
+  Inventory,
+  'installation' | 'engine' | 'engines' | 'engine_refused' | 'volumes' | 'slots' | 'shells' | 'resolver'
+> {
+  machines: Pick<Machine, 'subject' | 'epoch' | 'state' | 'slot' | 'engine_refused'>[]
+  files: (Pick<SubjectFiles, 'subject' | 'disks' | 'quarantined'> & {
+    checkpoints: Pick<CheckpointInfo, 'checkpoint_id' | 'engine' | 'memory_refused'>[]
+  })[]
+  capacity: Omit<HostCapacity, 'headroom_mib'>
 }
 
 /** One reading of everything. null: the source does not answer. */
@@ -84,8 +65,8 @@ export interface Facts {
   api_ready: boolean
   cell_ready: boolean
   host: HostFacts | null
-  leftovers: { found: string[]; removed_total: number } | null
-  firewalls: FirewallFact[]
+  leftovers: Leftovers | null
+  firewalls: FirewallFound[]
   layers: { size_bytes: number }[] | null
   stored: StoredFacts | null
   clock_at: Date
@@ -120,8 +101,8 @@ export async function gather(places: DoctorPaths): Promise<Facts> {
 }
 
 /** Returns hostd's latest firewall findings. null: hostd does not answer. */
-export async function firewallsOf({ hostd_socket }: DoctorPaths): Promise<FirewallFact[] | null> {
-  const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as { found: FirewallFact[] } | null
+export async function firewallsOf({ hostd_socket }: DoctorPaths): Promise<FirewallFound[] | null> {
+  const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as Firewalls | null
   return answer === null ? null : answer.found
 }
 

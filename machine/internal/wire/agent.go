@@ -291,8 +291,3 @@ const (
 	WhyMount         = "mount_failed"
 	WhyNotHere       = "not_here" // the computer has no such volume
 )
-
-type RefusedVolume struct {
-	Place int    `json:"place"`
-	Why   string `json:"why"`
-}

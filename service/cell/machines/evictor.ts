@@ -1,5 +1,6 @@
+import { MEASURES_MAX } from '../../../contract/internal/host-disks.ts'
+import type { HostCapacity } from '../../../contract/internal/host-inventory.ts'
 import { workspaceSubject } from '../host/subject.ts'
-import { MEASURES_MAX, type HostCapacity } from '../host/hostd.ts'
 import type { MachineMetrics } from './parking-moves.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { CapacityAllocator } from '../capacity/allocator.ts'

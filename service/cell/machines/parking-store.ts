@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import type { Db } from '../../db/database.ts'
 import type { MachineVolume, Resources } from '../../db/schema.ts'
-import type { CheckpointInfo } from '../host/hostd.ts'
 import { dropSuperseded } from './superseded-store.ts'
 
 /** One transition of a machine between resident and hibernated. A later one with a higher fence takes over. */

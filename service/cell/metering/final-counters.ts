@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
-import type { MachineCounters, MachineHost } from '../host/hostd.ts'
+import type { MachineCounters } from '../../../contract/internal/host-inventory.ts'
+import type { MachineHost } from '../host/hostd.ts'
 import { subjectName } from '../host/subject.ts'
 
 /** Last counters of machines that ended or were saved. They wait until they are written, so that a database outage loses none. */

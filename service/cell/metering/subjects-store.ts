@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
 import type { Db } from '../../db/database.ts'
-import { type Subject, subjectName } from '../host/subject.ts'
+import { subjectName } from '../host/subject.ts'
 
 /**
  * Returns the subjects that have a row, by name, each with its workspace; null: a build, or a capture of a template version. A capture's

@@ -1,4 +1,4 @@
-import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../host/hostd.ts'
+import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../../../contract/internal/host-inventory.ts'
 
 // Host data that no row names is of two kinds. If the rows know the fence that made it, it is garbage of a known attempt. If its fence is
 // higher than the rows of its workspace know, this database lost that history or never had it: it may not be garbage. Decision 70.

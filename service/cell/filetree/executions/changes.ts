@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { TreeEntry } from '../../../../contract/internal/host-trees.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { digestOf } from '../trees/blob-files.ts'
 import { bytesOf, type DirectoryEntry, type Entry, type TreePath } from '../trees/entries.ts'
@@ -6,14 +7,14 @@ import { findName, type PageReads, walkNames } from '../trees/pages.ts'
 import { CHUNK_BYTES, encodeChunks, isChunked, type TreeChange } from '../trees/tree.ts'
 import type { Content } from '../trees/contents.ts'
 import { nameOf } from '../trees/entries.ts'
-import type { EntryReader, StreamEntry } from './entries.ts'
+import type { EntryReader } from './entries.ts'
 
 /** The host reports that the command's changes cannot become a tree. */
 export class ChangesRefused extends Error {
   readonly why: string
   readonly path: string
 
-  constructor({ why = '', path }: StreamEntry) {
+  constructor({ why = '', path }: TreeEntry) {
     super(`The changes cannot be published: ${why}`)
     this.why = why
     this.path = path
@@ -78,7 +79,7 @@ export async function readChanges(reader: EntryReader, reads: PageReads, root: D
 }
 
 /** Attributes of the root are set; the root itself is never replaced. */
-function directoryChange(path: TreePath, { mode = 0o755, modified_ms = 0 }: StreamEntry, kept: DirectoryEntry | null): TreeChange {
+function directoryChange(path: TreePath, { mode = 0o755, modified_ms = 0 }: TreeEntry, kept: DirectoryEntry | null): TreeChange {
   if (kept !== null || path.length === 0) return { kind: 'set', path, mode, modified_ms }
   return { kind: 'put', path, entry: { type: 'directory', mode, modified_ms, page: null } }
 }

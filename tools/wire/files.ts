@@ -1,0 +1,69 @@
+import * as disks from '../../contract/internal/host-disks.ts'
+import * as egress from '../../contract/internal/host-egress.ts'
+import * as errors from '../../contract/internal/host-errors.ts'
+import * as inventory from '../../contract/internal/host-inventory.ts'
+import * as layers from '../../contract/internal/host-layers.ts'
+import * as subject from '../../contract/internal/host-subject.ts'
+import * as trees from '../../contract/internal/host-trees.ts'
+import * as host from '../../contract/internal/host.ts'
+import { EGRESS_MODES } from '../../contract/egress/policy.ts'
+import { MEMORY_REFUSALS } from '../../contract/errors.ts'
+import { DENIED_PROTOCOLS } from '../../contract/schemas/egress.ts'
+import type { WireFile } from './go.ts'
+
+const words = (list: readonly string[]) => Object.fromEntries(list.map((word) => [word, '']))
+
+function wireFile(name: string, exports: WireFile['exports'], more: Pick<WireFile, 'constants' | 'numbers' | 'errors'> = {}): WireFile {
+  return {
+    source: `contract/internal/${name}.ts`,
+    target: `machine/internal/wire/generated_${name.replaceAll('-', '_')}.go`,
+    exports,
+    ...more,
+  }
+}
+
+export const WIRE_FILES: readonly WireFile[] = [
+  wireFile('host', host, { numbers: [{ about: 'Volumes of one machine.', values: { VolumePlaces: host.VOLUME_PLACES } }] }),
+  wireFile('host-disks', disks, {
+    numbers: [{ about: 'Subjects or volumes in one request.', values: { MeasuresMax: disks.MEASURES_MAX } }],
+  }),
+  wireFile('host-egress', egress, {
+    constants: [
+      { prefix: 'Egress', about: 'Modes of a policy.', words: words(EGRESS_MODES) },
+      { prefix: 'Egress', about: 'States of the policy in force.', words: egress.EGRESS_STATE_WORDS },
+      { prefix: 'Denied', about: 'Protocols of a denial. dns: a DNS query.', words: words(DENIED_PROTOCOLS) },
+    ],
+  }),
+  wireFile(
+    'host-errors',
+    {},
+    {
+      errors: { type: 'HostErrorKind', variable: 'HostErrors', about: 'Codes of a HostError.', codes: errors.HOST_ERRORS },
+    },
+  ),
+  wireFile('host-inventory', inventory, {
+    constants: [
+      {
+        prefix: 'Refused',
+        about: 'Values of memory_refused, and of `why` in the details of checkpoint_incompatible and checkpoint_corrupt.',
+        words: words(MEMORY_REFUSALS),
+      },
+    ],
+  }),
+  wireFile('host-layers', layers, {
+    numbers: [{ about: 'Findings of one layer.', values: { LayerFindingsMax: layers.LAYER_FINDINGS_MAX } }],
+    constants: [
+      { prefix: 'Layer', about: 'Values of `why` in the details of layer_refused.', words: layers.LAYER_REFUSALS },
+      { prefix: 'Finding', about: 'Rules of findings that are no secret.', words: layers.LAYER_NOTICE_WORDS },
+    ],
+  }),
+  wireFile('host-subject', subject, {
+    constants: [{ prefix: 'Kind', about: 'Kinds of owners of a machine.', words: subject.MACHINE_KIND_WORDS, list: 'Kinds' }],
+  }),
+  wireFile('host-trees', trees, {
+    constants: [
+      { prefix: 'Tree', about: 'Types of entries.', words: trees.TREE_ENTRY_WORDS },
+      { prefix: 'Tree', about: 'Values of `why` in a refused entry.', words: trees.TREE_REFUSALS },
+    ],
+  }),
+]
