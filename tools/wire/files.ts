@@ -1,3 +1,7 @@
+import * as agentFiles from '../../contract/internal/agent-files.ts'
+import * as agentRuns from '../../contract/internal/agent-runs.ts'
+import * as agentTools from '../../contract/internal/agent-tools.ts'
+import * as agent from '../../contract/internal/agent.ts'
 import * as disks from '../../contract/internal/host-disks.ts'
 import * as egress from '../../contract/internal/host-egress.ts'
 import * as errors from '../../contract/internal/host-errors.ts'
@@ -8,6 +12,15 @@ import * as trees from '../../contract/internal/host-trees.ts'
 import * as host from '../../contract/internal/host.ts'
 import { EGRESS_MODES } from '../../contract/egress/policy.ts'
 import { MEMORY_REFUSALS } from '../../contract/errors.ts'
+import { LIMITS } from '../../contract/limits.ts'
+import { FileInfo } from '../../contract/schemas/cell/file.ts'
+import { GitFile, GitHead, GitStatus } from '../../contract/schemas/cell/git.ts'
+import { ListedCommand, ListedTerminal } from '../../contract/schemas/cell/lists.ts'
+import { Process, ProcessList } from '../../contract/schemas/cell/process.ts'
+import { SearchMatch } from '../../contract/schemas/cell/search.ts'
+import { ExecSession, ExecStdin } from '../../contract/schemas/cell/session.ts'
+import { TarResult } from '../../contract/schemas/cell/tar.ts'
+import { TerminalSession } from '../../contract/schemas/cell/terminal.ts'
 import { DENIED_PROTOCOLS } from '../../contract/schemas/egress.ts'
 import type { WireFile } from './go.ts'
 
@@ -22,7 +35,47 @@ function wireFile(name: string, exports: WireFile['exports'], more: Pick<WireFil
   }
 }
 
+/** An agent sends a message of the gateway's public schemas where the two are the same. */
 export const WIRE_FILES: readonly WireFile[] = [
+  wireFile('agent', agent, {
+    numbers: [
+      {
+        about: 'Versions of the protocol of agents.',
+        values: { AgentProtocol: agent.AGENT_PROTOCOLS.current, AgentProtocolMin: agent.AGENT_PROTOCOLS.oldest },
+      },
+    ],
+  }),
+  wireFile(
+    'agent-files',
+    { ...agentFiles, FileInfo, SearchMatch, TarResult },
+    {
+      numbers: [{ about: 'Bounds of a tar.', values: { TarBytesMax: LIMITS.tar.upload_bytes_max, TarEntriesMax: LIMITS.tar.entries_max } }],
+    },
+  ),
+  wireFile(
+    'agent-runs',
+    { ...agentRuns, ExecSession, ExecStdin, ListedCommand, ListedTerminal, TerminalSession },
+    {
+      numbers: [{ about: 'Bytes of one POST /exec/{id}/stdin.', values: { StdinBytesMax: LIMITS.exec.stdin_bytes_max } }],
+    },
+  ),
+  wireFile(
+    'agent-tools',
+    { ...agentTools, GitFile, GitHead, GitStatus, Process, ProcessList },
+    {
+      numbers: [
+        {
+          about: 'Bounds of answers.',
+          values: {
+            GitFilesMax: LIMITS.git.status_files_max,
+            ListenersMax: LIMITS.port.addresses_max,
+            ProcessesMax: LIMITS.process.list_max,
+            ProcessCommandBytesMax: LIMITS.process.command_bytes_max,
+          },
+        },
+      ],
+    },
+  ),
   wireFile('host', host, { numbers: [{ about: 'Volumes of one machine.', values: { VolumePlaces: host.VOLUME_PLACES } }] }),
   wireFile('host-disks', disks, {
     numbers: [{ about: 'Subjects or volumes in one request.', values: { MeasuresMax: disks.MEASURES_MAX } }],

@@ -5,13 +5,18 @@ export const GO_TYPES: Readonly<Record<string, string>> = {
   CommandHeader: 'Fence',
   VolumeHeader: 'Fence',
   VolumeSubject: 'Subject',
+  ExecSession: 'ExecRecord',
+  ExecStdin: 'Stdin',
+  ListedCommand: 'ExecListed',
+  ListedTerminal: 'PtyListed',
+  TerminalSession: 'PtyRecord',
 }
 
 /** Messages that only TypeScript tells apart from another message: Go has no struct of its own for them. */
 export const ONLY_TYPESCRIPT: ReadonlySet<string> = new Set(['VolumeHeader', 'VolumeSubject'])
 
-/** Messages that another message begins with, and that Go embeds there. */
-export const EMBEDDED: ReadonlySet<string> = new Set(['CommandHeader', 'VolumeHeader'])
+/** Messages whose fields other messages repeat. Go embeds them there. */
+export const EMBEDDED: ReadonlySet<string> = new Set(['CommandHeader', 'VolumeHeader', 'PtySize', 'GitRequest'])
 
 /** A required field of this name is embedded too, with its tag: Go promotes the fields of a subject. */
 export const EMBEDDED_FIELD = 'subject'
@@ -20,20 +25,44 @@ export const EMBEDDED_FIELD = 'subject'
 const INTEGERS: Readonly<Record<string, string>> = {
   ...named('int', 'cpu_millis memory_mib disk_gib headroom_mib quota_gib place agent_protocol port ports secret_ports line'),
   ...named('int', 'entries entries_max slots fitted_slots shells'),
+  ...named('int', 'running_sessions pid ppid exit_code threads column files_scanned replacements max_matches context_lines'),
+  ...named('int', 'added modified metadata deleted replaced ahead behind depth width height'),
   ...named('uint32', 'mode uid gid'),
+  ...named('uint16', 'cols rows'),
 }
 
 interface GoField {
-  type: string
+  name?: string
+  type?: string
   /** Option of the JSON tag; '': none. */
-  omit: '' | 'omitempty' | 'omitzero'
+  omit?: '' | 'omitempty' | 'omitzero'
 }
 
-/** Fields whose Go type does not follow from the schema. */
+/** Fields whose name or type in Go does not follow from the schema. */
 export const GO_FIELDS: Readonly<Record<string, GoField>> = {
+  'Change.change': { name: 'Kind' },
   'CheckpointRequest.resources': { type: 'Resources', omit: 'omitzero' },
+  'ExecSession.reason': { type: '*string' },
+  'ExecSession.stdout_available_from': { name: 'StdoutAvailable' },
+  'ExecSession.stderr_available_from': { name: 'StderrAvailable' },
+  'FileList.next_cursor': { omit: '' }, // only older agents leave it out
+  'ListedCommand.reason': { type: '*string' },
+  'ListedTerminal.output_bytes': { name: 'Bytes' },
   'Machine.egress': { type: 'EgressInForce', omit: '' }, // hostd always sends it
+  'PatchRequest.content': { type: '*string' }, // "" is a content
+  'SearchResult.next_cursor': { omit: '' }, // only older agents leave it out
+  'TerminalSession.output_bytes': { name: 'Bytes' },
+  'TerminalSession.output_available_from': { name: 'Available' },
   'Volume.read_only': { type: 'bool', omit: 'omitempty' }, // the cell always sends it; hostd's own files omit false
+  'WriteResult.revision': { omit: '' },
+}
+
+/** Fields that Go writes first, in this order, where a public schema has another. */
+export const GO_ORDER: Readonly<Record<string, readonly string[]>> = {
+  ExecSession: ['session_id', 'argv', 'cwd', 'user', 'state'],
+  ListedCommand: ['session_id', 'argv', 'argv_truncated', 'cwd', 'user', 'state'],
+  ListedTerminal: ['session_id', 'argv', 'argv_truncated', 'cwd', 'user', 'state'],
+  TerminalSession: ['session_id', 'argv', 'cwd', 'user', 'state'],
 }
 
 const INITIALISMS: Readonly<Record<string, string>> = {
@@ -46,10 +75,13 @@ const INITIALISMS: Readonly<Record<string, string>> = {
   ids: 'IDs',
   mib: 'MiB',
   ms: 'MS',
+  pid: 'PID',
+  ppid: 'PPID',
   sha256: 'SHA256',
   tcp: 'TCP',
   udp: 'UDP',
   uid: 'UID',
+  url: 'URL',
   utf8: 'UTF8',
 }
 

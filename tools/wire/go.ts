@@ -1,4 +1,4 @@
-import { EMBEDDED, EMBEDDED_FIELD, GO_FIELDS, GO_TYPES, goName, integerOf, ONLY_TYPESCRIPT } from './go-names.ts'
+import { EMBEDDED, EMBEDDED_FIELD, GO_FIELDS, GO_ORDER, GO_TYPES, goName, integerOf, ONLY_TYPESCRIPT } from './go-names.ts'
 import { aligned, comment, type Line } from './go-text.ts'
 
 /** The parts of a schema that Go needs. */
@@ -9,12 +9,19 @@ interface Schema {
   required?: string[]
   properties?: Record<string, Schema>
   patternProperties?: Record<string, Schema>
+  additionalProperties?: Schema
   items?: Schema
+  contentEncoding?: string
   anyOf?: Schema[]
   enum?: string[]
   const?: string
 }
-type Message = Schema & { title: string; properties: Record<string, Schema> }
+interface Message extends Schema {
+  title: string
+  properties: Record<string, Schema>
+  /** One of several messages, with the fields of all. */
+  is_union: boolean
+}
 
 /** Go constants for the words of a vocabulary. */
 export interface Constants {
@@ -63,26 +70,51 @@ export function goOf(file: WireFile, all: readonly WireFile[]): string {
 }
 
 function messagesOf(exports: WireFile['exports']): Message[] {
-  return Object.values(exports).filter(
-    (value): value is Message => typeof value === 'object' && value !== null && 'title' in value && 'properties' in value,
-  )
+  return Object.values(exports).flatMap((value): Message[] => {
+    if (typeof value !== 'object' || value === null) return []
+    const { title, properties, anyOf, ...schema } = value as Schema
+    if (title === undefined) return []
+    if (properties !== undefined) return [{ ...schema, title, properties, is_union: false }]
+    return anyOf === undefined ? [] : [{ ...schema, title, ...unionOf(anyOf), is_union: true }]
+  })
+}
+
+/** The fields of all messages of a union. A description stays if it is the same in all of them. */
+function unionOf(messages: readonly Schema[]): Pick<Message, 'properties' | 'required'> {
+  const properties: Record<string, Schema> = {}
+  for (const [field, schema] of messages.flatMap((message) => Object.entries(message.properties ?? {}))) {
+    const { description, ...undescribed } = properties[field] ?? schema
+    properties[field] = description === schema.description ? schema : undescribed
+  }
+  const required = Object.keys(properties).filter((field) => messages.every((message) => message.required?.includes(field)))
+  return { properties, required }
 }
 
 function structText(message: Message, known: readonly Message[]): string {
-  const { title, description, properties, required = [] } = message
-  const base = known.find((each) => EMBEDDED.has(each.title) && each.title !== title && beginsWith(properties, each.properties))
-  const own = Object.entries(properties).filter(([field]) => base === undefined || !(field in base.properties))
-  const lines: Line[] = [
-    ...(base === undefined ? [] : [[typeName(base.title)]]),
-    ...own.flatMap(([field, schema]) => fieldLines({ title, field, schema, optional: !required.includes(field) }, known)),
-  ]
+  const { title, description } = message
   const name = typeName(title)
   const about = description === undefined ? [] : comment(description)
-  return [...about, `type ${name} struct {`, ...aligned(lines), '}', ''].join('\n')
+  return [...about, `type ${name} struct {`, ...aligned(linesOf(message, known)), '}', ''].join('\n')
+}
+
+function linesOf({ title, properties, required = [], is_union }: Message, known: readonly Message[]): Line[] {
+  const bases = known.filter((each) => EMBEDDED.has(each.title) && each.title !== title && contains(properties, each.properties))
+  return inOrder(title, properties).flatMap(([field, schema]): Line[] => {
+    const base = bases.find((each) => Object.hasOwn(each.properties, field))
+    if (base === undefined) return fieldLines({ title, field, schema, optional: !required.includes(field), is_union }, known)
+    return Object.keys(base.properties)[0] === field ? [[typeName(base.title)]] : []
+  })
+}
+
+function inOrder(title: string, properties: Record<string, Schema>): [string, Schema][] {
+  const first = GO_ORDER[title] ?? []
+  const fields = Object.entries(properties)
+  const rank = ([field]: [string, Schema]) => (first.includes(field) ? first.indexOf(field) : first.length)
+  return fields.sort((a, b) => rank(a) - rank(b))
 }
 
 /** By identity: a message that merely resembles the base does not embed it. */
-function beginsWith(properties: Record<string, Schema>, base: Record<string, Schema>): boolean {
+function contains(properties: Record<string, Schema>, base: Record<string, Schema>): boolean {
   return Object.entries(base).every(([field, schema]) => properties[field] === schema)
 }
 
@@ -91,17 +123,20 @@ interface Field {
   field: string
   schema: Schema
   optional: boolean
+  is_union: boolean
 }
 
-function fieldLines({ title, field, schema, optional }: Field, known: readonly Message[]): Line[] {
+function fieldLines({ title, field, schema, optional, is_union }: Field, known: readonly Message[]): Line[] {
   const about = described(schema, known)
   const comments = about === undefined ? [] : comment(about, '\t')
   const given = GO_FIELDS[`${title}.${field}`]
-  const type = given?.type ?? `${optional && schema.title !== undefined ? '*' : ''}${typeOf(field, schema, known)}`
+  const plain = typeOf(field, schema, known)
+  const points = optional && (schema.title !== undefined || (is_union && plain !== 'string'))
+  const type = given?.type ?? `${points ? '*' : ''}${plain}`
   const omit = given?.omit ?? (optional ? 'omitempty' : '')
   const tag = `\`json:"${field}${omit === '' ? '' : `,${omit}`}"\``
   const embedded = field === EMBEDDED_FIELD && type === goName(field)
-  return [...comments, embedded ? [type, tag] : [goName(field), type, tag]]
+  return [...comments, embedded ? [type, tag] : [given?.name ?? goName(field), type, tag]]
 }
 
 /** A field's own description; that of its message stands above the message. */
@@ -114,16 +149,20 @@ function described(schema: Schema, known: readonly Message[]): string | undefine
 
 function typeOf(field: string, schema: Schema, known: readonly Message[]): string {
   if (schema.anyOf !== undefined) {
-    const inner = valueOf(schema.anyOf)
-    return `${inner.type === 'array' ? '' : '*'}${typeOf(field, inner, known)}`
+    const type = typeOf(field, valueOf(schema.anyOf), known)
+    return /^(\[|map)/.test(type) ? type : `*${type}`
   }
   if (schema.title !== undefined) return typeName(knownTitle(schema.title, known))
   if (schema.type === 'array') return `[]${typeOf(field, schema.items ?? {}, known)}`
-  if (schema.type === 'object') return `map[string]${typeOf(field, Object.values(schema.patternProperties ?? {})[0] ?? {}, known)}`
+  if (schema.type === 'object') return `map[string]${typeOf(field, valuesOf(schema), known)}`
   if (schema.type === 'integer') return integerOf(field)
   if (schema.type === 'boolean') return 'bool'
-  if (schema.type === 'string') return 'string'
+  if (schema.type === 'string') return schema.contentEncoding === 'base64' ? '[]byte' : 'string'
   return 'any'
+}
+
+function valuesOf({ patternProperties = {}, additionalProperties = {} }: Schema): Schema {
+  return Object.values(patternProperties)[0] ?? additionalProperties
 }
 
 /** Nil in Go is null on the wire. */

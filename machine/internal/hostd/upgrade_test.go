@@ -127,7 +127,7 @@ type edit struct{ file, old, new string }
 
 func (d *daemon) builtAs(program, oldest, newest string) string {
 	d.t.Helper()
-	const file = "../wire/agent.go"
+	const file = "../wire/generated_agent.go"
 	return d.built(program, program+"-"+oldest+"-"+newest,
 		edit{file, fmt.Sprintf("AgentProtocol    = %d", wire.AgentProtocol), "AgentProtocol    = " + newest},
 		edit{file, fmt.Sprintf("AgentProtocolMin = %d", wire.AgentProtocolMin), "AgentProtocolMin = " + oldest})

@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import type { ExecRequest } from '../../../../contract/internal/agent-runs.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { ExecutionTimings } from '../../../../contract/schemas/cell/execution.ts'
 import type { Machine } from '../../../../contract/internal/host-inventory.ts'
@@ -8,8 +9,8 @@ import type { Db } from '../../../db/database.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
 import type { Ids } from '../../../lib/ids.ts'
-import { type AgentLink, openLink as openAgentLink, type OpenLink } from '../../host/agent.ts'
-import type { AgentExec } from '../../host/agent-asked.ts'
+import { openLink as openAgentLink, type OpenLink } from '../../host/agent.ts'
+import type { AgentLink } from '../../host/agent-link.ts'
 import type { CallBounds } from '../../host/agent-answer.ts'
 import { UNLIMITED_BUDGET } from '../../host/buffer-budget.ts'
 import { HostFailure, type MachineHost } from '../../host/hostd.ts'
@@ -65,7 +66,7 @@ export interface Command {
   }
 }
 
-type PlainExec = Omit<AgentExec, 'session_id' | 'fingerprint'>
+type PlainExec = Omit<ExecRequest, 'session_id' | 'fingerprint'>
 
 export interface StartedMachine {
   machine: Machine

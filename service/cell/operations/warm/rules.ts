@@ -1,6 +1,6 @@
+import { AGENT_PROTOCOLS } from '../../../../contract/internal/agent.ts'
 import { inputsForStartup, type TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { Resources } from '../../../db/schema.ts'
-import { AGENT_PROTOCOLS } from '../../host/agent-protocol.ts'
 
 /** A workspace of a warm version that is to be started: the facts that decide whether it may be a restored machine. */
 export interface WarmCandidate {
