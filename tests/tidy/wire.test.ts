@@ -9,8 +9,8 @@ test('the Go structs of the internal protocols are those of contract/internal: n
   for (const file of WIRE_FILES) assert.equal(textOf(file.target), goOf(file, WIRE_FILES), `${file.target}: npm run wire`)
 })
 
-test('npm run wire writes every generated file of the wire package', () => {
-  const generated = sourceFiles('*.go').filter((file) => file.startsWith('machine/internal/wire/generated_'))
+test('npm run wire writes every generated Go file', () => {
+  const generated = sourceFiles('*.go').filter((file) => /^machine\/internal\/.*\/generated_[a-z_]+\.go$/.test(file))
   assert.deepEqual(generated.sort(), WIRE_FILES.map(({ target }) => target).sort())
 })
 
@@ -24,7 +24,7 @@ const Outer = Type.Object(
   },
   { title: 'Outer' },
 )
-const file = { source: 'a.ts', target: 'a.go', exports: { Inner, Outer } }
+const file = { source: 'a.ts', target: 'machine/internal/wire/a.go', exports: { Inner, Outer } }
 
 test('an optional field is omitted if it is empty, and null is a pointer', () => {
   const lines = [

@@ -10,6 +10,7 @@ import * as layers from '../../contract/internal/host-layers.ts'
 import * as subject from '../../contract/internal/host-subject.ts'
 import * as trees from '../../contract/internal/host-trees.ts'
 import * as host from '../../contract/internal/host.ts'
+import * as ports from '../../contract/internal/ports.ts'
 import { EGRESS_MODES } from '../../contract/egress/policy.ts'
 import { MEMORY_REFUSALS } from '../../contract/errors.ts'
 import { LIMITS } from '../../contract/limits.ts'
@@ -34,6 +35,8 @@ function wireFile(name: string, exports: WireFile['exports'], more: Pick<WireFil
     ...more,
   }
 }
+
+const { Credential, Refusal, ...frames } = ports
 
 /** An agent sends a message of the gateway's public schemas where the two are the same. */
 export const WIRE_FILES: readonly WireFile[] = [
@@ -119,4 +122,16 @@ export const WIRE_FILES: readonly WireFile[] = [
       { prefix: 'Tree', about: 'Values of `why` in a refused entry.', words: trees.TREE_REFUSALS },
     ],
   }),
+  portsFile('door', { Credential, Refusal }),
+  portsFile('question', frames, [
+    {
+      about: 'Version of the protocol, and bounds that the cell has too.',
+      values: { protocolVersion: ports.PORT_PROTOCOL, frameMax: LIMITS.port.frame_bytes_max, leasesMax: LIMITS.port.leases_max },
+    },
+  ]),
 ]
+
+/** portd's own packages have its frames. */
+function portsFile(folder: string, exports: WireFile['exports'], numbers: NonNullable<WireFile['numbers']> = []): WireFile {
+  return { source: 'contract/internal/ports.ts', target: `machine/internal/ports/${folder}/generated_ports.go`, exports, numbers }
+}

@@ -16,7 +16,7 @@ export const GO_TYPES: Readonly<Record<string, string>> = {
 export const ONLY_TYPESCRIPT: ReadonlySet<string> = new Set(['VolumeHeader', 'VolumeSubject'])
 
 /** Messages whose fields other messages repeat. Go embeds them there. */
-export const EMBEDDED: ReadonlySet<string> = new Set(['CommandHeader', 'VolumeHeader', 'PtySize', 'GitRequest'])
+export const EMBEDDED: ReadonlySet<string> = new Set(['CommandHeader', 'VolumeHeader', 'PtySize', 'GitRequest', 'Refusal'])
 
 /** A required field of this name is embedded too, with its tag: Go promotes the fields of a subject. */
 export const EMBEDDED_FIELD = 'subject'
@@ -27,6 +27,8 @@ const INTEGERS: Readonly<Record<string, string>> = {
   ...named('int', 'entries entries_max slots fitted_slots shells'),
   ...named('int', 'running_sessions pid ppid exit_code threads column files_scanned replacements max_matches context_lines'),
   ...named('int', 'added modified metadata deleted replaced ahead behind depth width height'),
+  ...named('int', 'version status retry_after_seconds max_age_seconds connections'),
+  ...named('uint64', 'id lease'),
   ...named('uint32', 'mode uid gid'),
   ...named('uint16', 'cols rows'),
 }
@@ -45,11 +47,15 @@ export const GO_FIELDS: Readonly<Record<string, GoField>> = {
   'ExecSession.reason': { type: '*string' },
   'ExecSession.stdout_available_from': { name: 'StdoutAvailable' },
   'ExecSession.stderr_available_from': { name: 'StderrAvailable' },
+  'Credential.kind': { type: 'Kind' },
   'FileList.next_cursor': { omit: '' }, // only older agents leave it out
+  'HelloFrame.port_host': { omit: '' },
+  'IdleFrame.at_ms_ago': { omit: '' },
   'ListedCommand.reason': { type: '*string' },
   'ListedTerminal.output_bytes': { name: 'Bytes' },
   'Machine.egress': { type: 'EgressInForce', omit: '' }, // hostd always sends it
   'PatchRequest.content': { type: '*string' }, // "" is a content
+  'ReleaseFrame.used_ms_ago': { omit: '' },
   'SearchResult.next_cursor': { omit: '' }, // only older agents leave it out
   'TerminalSession.output_bytes': { name: 'Bytes' },
   'TerminalSession.output_available_from': { name: 'Available' },
@@ -83,6 +89,7 @@ const INITIALISMS: Readonly<Record<string, string>> = {
   uid: 'UID',
   url: 'URL',
   utf8: 'UTF8',
+  websocket: 'WebSocket',
 }
 
 export function integerOf(field: string): string {
