@@ -21,6 +21,9 @@ export const SecretsOf = Type.Object(
   { title: 'SecretsOf', description: 'A machine as the cell knows it.' },
 )
 
+/** The revision in force without a policy: all public addresses are reachable. */
+export const EGRESS_DEFAULT = 'default'
+
 export const HostEgress = Type.Object(
   {
     revision: Revision('Named in acknowledgements.'),

@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { LIMITS } from '../limits.ts'
 import { Enum } from '../schemas/common.ts'
 import { HostEgress } from './host-egress.ts'
 import { CommandHeader, Subject, VolumeHeader } from './host-subject.ts'
@@ -36,7 +37,7 @@ export const Resources = Type.Object({ cpu_millis: Count(), memory_mib: Count(),
 export type Resources = Static<typeof Resources>
 
 /** Volumes of one machine. A volume keeps its mount slot until detachment, across suspends and restores. */
-export const VOLUME_PLACES = 16
+export const VOLUME_PLACES = LIMITS.volume.attachments_per_workspace_max
 
 export const Volume = Type.Object(
   {

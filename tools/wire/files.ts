@@ -86,6 +86,11 @@ export const WIRE_FILES: readonly WireFile[] = [
   wireFile('host-egress', egress, {
     constants: [
       { prefix: 'Egress', about: 'Modes of a policy.', words: words(EGRESS_MODES) },
+      {
+        prefix: 'Egress',
+        about: 'The revision in force without a policy: all public addresses are reachable.',
+        words: words([egress.EGRESS_DEFAULT]),
+      },
       { prefix: 'Egress', about: 'States of the policy in force.', words: egress.EGRESS_STATE_WORDS },
       { prefix: 'Denied', about: 'Protocols of a denial. dns: a DNS query.', words: words(DENIED_PROTOCOLS) },
     ],

@@ -9,6 +9,11 @@ const (
 	EgressDenyAll   = "deny_all"
 )
 
+// The revision in force without a policy: all public addresses are reachable.
+const (
+	EgressDefault = "default"
+)
+
 // States of the policy in force.
 const (
 	EgressEnforced = "enforced"
