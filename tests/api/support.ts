@@ -11,22 +11,23 @@ import { insertFirstSealingKey } from '../../service/core/secrets/store.ts'
 import type { SignInLimits } from '../../service/api/access/auth/sign-in-bounds.ts'
 import type { MailConfig } from '../../service/api/records/mail/transports.ts'
 import { openApi, type Api, type ApiOptions } from '../../service/api/server.ts'
+import type { Database } from '../../service/db/schema.ts'
 import { systemClock, type Clock } from '../../service/lib/clock.ts'
 import { createIds, type Ids } from '../../service/lib/ids.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
 import { until } from '../support/processes.ts'
+import { fakeCell, type FakeCell } from './fake-cell.ts'
 import { moneySeeds } from './money-seeds.ts'
 import { NO_BOUNDS, personSeeds } from './people-seeds.ts'
 
-/** A clock that a test can set forward. */
 export interface TestClock extends Clock {
   ahead_ms: number
 }
 
 export interface Answer {
   status: number
-  // Bodies have many shapes, and the server has checked each against its schema.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  // Bodies have many shapes, each checked by the server against its schema.
+  // oxlint-disable-next-line typescript/no-explicit-any
   body: any
   headers: Headers
 }
@@ -43,20 +44,18 @@ export interface World extends AsyncDisposable {
   clock: TestClock
   ids: Ids
   base: string
-  /** Starts a second api process on the same database, and returns its URL. */
+  /** On the same database. @returns its URL */
   second(): Promise<string>
   a: Tenant
   a2: Tenant
   b: Tenant
   cell_id: string
   keys_dir: string
-  /** A cell's key, which opens secrets. */
   sealing_key: SealingKey
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   post(path: string, body?: unknown, options?: CallOptions): Promise<Answer>
   get(path: string, options?: CallOptions): Promise<Answer>
   open(key: string, body?: object, options?: CallOptions): Promise<Answer>
-  /** Opens a key and makes its workspace run. @returns the workspace's id */
   running(key: string, body?: object): Promise<string>
   cell: FakeCell
 }
@@ -84,15 +83,15 @@ type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' |
 export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | Waits | 'cors_origins'> {
   check?: boolean
   registration?: 'invitation' | 'open' | string[]
-  /** Default: limits that no test reaches by accident. */
+  /** Default: no test reaches them by accident. */
   sign_in_limits?: SignInLimits
   /** Default: mail waits until a test sends it. */
   mail?: MailConfig
-  /** Default: the deletion of an organization waits until a test runs it. */
+  /** Default: the deletion waits until a test runs it. */
   ends_organizations?: boolean
 }
 
-/** An API with two organizations, over a real PostgreSQL with its real roles; SQL plays the cell. */
+/** Two organizations, over a real PostgreSQL with its real roles; SQL plays the cell. */
 export async function world({ check = true, ...given }: WorldOptions = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
@@ -192,7 +191,12 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
     ...moneySeeds(db, ids, created_at),
     async plan(
       slug: string,
-      limits: { concurrent_workspaces?: number; memory_mib?: number; missing_limits?: string[]; refuses_starts?: string } = {},
+      limits: {
+        concurrent_workspaces?: number
+        memory_mib?: number
+        missing_limits?: string[]
+        refuses_starts?: Database['plans']['refuses_starts']
+      } = {},
     ) {
       const id = ids.next()
       await db
@@ -329,66 +333,6 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
   return seeds
 }
 
-export interface FakeCell {
-  /** Ends an operation well, as the runner does: its state, its workspace's, and its holds in one transaction. */
-  succeed(operation_id: string): Promise<void>
-  fail(operation_id: string, error?: { code: string; message: string; retryable: boolean }): Promise<void>
-  /** Sets a state that does not end the operation. */
-  move(operation_id: string, state: 'capacity_pending' | 'running', state_reason?: string): Promise<void>
-}
-
-const AFTER: Record<string, { observed_state: string; desired_state?: 'running' | 'suspended' }> = {
-  open: { observed_state: 'running' },
-  adopt: { observed_state: 'running' },
-  resume: { observed_state: 'running' },
-  fork: { observed_state: 'running' },
-  suspend: { observed_state: 'suspended' },
-  delete: { observed_state: 'deleted' },
-}
-const AFTER_FAILURE: typeof AFTER = {
-  open: { observed_state: 'failed' },
-  resume: { observed_state: 'suspended', desired_state: 'suspended' },
-  fork: { observed_state: 'failed' },
-  suspend: { observed_state: 'running', desired_state: 'running' },
-  delete: { observed_state: 'deleting' },
-}
-
-/** Changes rows as the cell does, under the cell's role. */
-export function fakeCell({ cell: db }: TestDatabase, clock: Clock): FakeCell {
-  const end = async (operation_id: string, state: 'succeeded' | 'failed', error: object | null) => {
-    const now = clock.now()
-    await db.transaction().execute(async (tx) => {
-      const { kind, workspace_id } = await tx
-        .updateTable('operations')
-        .set({ state, state_reason: null, error: error && JSON.stringify(error), started_at: now, completed_at: now, updated_at: now })
-        .where('id', '=', operation_id)
-        .returning(['kind', 'workspace_id'])
-        .executeTakeFirstOrThrow()
-      const after = (state === 'succeeded' ? AFTER : AFTER_FAILURE)[kind]
-      if (!after || !workspace_id) throw new Error(`the fake cell knows no ${kind}`)
-      await tx
-        .updateTable('workspaces')
-        .set((e) => ({ ...after, ownership_epoch: e('ownership_epoch', '+', 1), updated_at: now }))
-        .where('id', '=', workspace_id)
-        .execute()
-      await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).execute()
-    })
-  }
-  return {
-    succeed: (operation_id) => end(operation_id, 'succeeded', null),
-    fail: (operation_id, error = { code: 'internal_error', message: 'It failed', retryable: true }) => end(operation_id, 'failed', error),
-    async move(operation_id, state, state_reason) {
-      const now = clock.now()
-      await db
-        .updateTable('operations')
-        .set({ state, state_reason: state_reason ?? null, updated_at: now, ...(state === 'running' ? { started_at: now } : {}) })
-        .where('id', '=', operation_id)
-        .execute()
-    },
-  }
-}
-
-/** Returns when the entry of an Idempotency-Key exists: its call has begun. */
 export async function keyKept(w: World, key: string): Promise<void> {
   const entries = w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key)
   await until('the key is kept', 30_000, async () => (await entries.executeTakeFirst()) !== undefined)

@@ -7,9 +7,9 @@ const tracked = sourceFiles()
 const code = tracked.filter((file) => /\.(ts|mjs|go)$/.test(file))
 const read = textOf
 
-const GENERATED_TYPES = 'sdk/typescript/src/schemas.ts'
+const GENERATED_TYPES = ['sdk/typescript/src/schemas.ts', 'service/db/schema.ts']
 
-/** Allowed imports. The first prefix that matches a file is its layer. */
+/** The first prefix that matches a file is its layer. */
 const LAYERS: { prefix: string; may: string[]; otherwise: string }[] = [
   { prefix: 'contract/', may: ['contract/'], otherwise: 'contract is data: move what it needs into contract/' },
   { prefix: 'sdk/', may: ['sdk/'], otherwise: 'the SDK is a package of its own, for every platform: it knows the service by HTTP alone' },
@@ -71,7 +71,7 @@ test('SQL is in store.ts files only', () => {
 
 test('no source file is longer than 400 lines', () => {
   const wrong = code
-    .filter((file) => file !== GENERATED_TYPES && read(file).split('\n').length > 401)
+    .filter((file) => !GENERATED_TYPES.includes(file) && read(file).split('\n').length > 401)
     .map((file) => `${file}: split it by the things it names`)
   assert.deepEqual(wrong, [])
 })

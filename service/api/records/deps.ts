@@ -1,7 +1,5 @@
 import type { Poller } from '../calls/looking.ts'
 
-/** Services of exports. */
 export interface RecordDeps {
-  /** Worker that makes exports. */
   exports: Pick<Poller, 'poke'>
 }

@@ -3,7 +3,6 @@ import { fail } from '../../lib/fail.ts'
 import type { BudgetOwner } from '../host/buffer-budget.ts'
 
 export interface CallPermits {
-  /** Acquires a permit, or refuses. Disposing releases it. */
   take(owner: BudgetOwner, what: 'call' | 'stream'): Disposable
   streams(): number
 }
@@ -35,7 +34,7 @@ export function createCallPermits(limits = LIMITS_OF_A_CELL): CallPermits {
     const left = limits.all_streams - all_streams
     if (left === 0) throw tooManyStreams('Too many output streams are open')
     const held = streams.of(organization_id)
-    // An organization holds at most as many streams as stay free. So however many organizations take their maximum, the next finds some.
+    // However many organizations take their maximum, the next finds some.
     if (held >= limits.organization_streams || held >= left) throw tooManyStreams('The organization has too many output streams open')
     all_streams += 1
     const places = new DisposableStack()

@@ -16,7 +16,7 @@ import type {
   VolumeRequest,
   VolumesRequest,
 } from '../../../contract/internal/host.ts'
-import type { Resources } from '../../db/schema.ts'
+import type { Resources } from '../../db/column-types.ts'
 import type { DiskReadRequest } from './hostd-disks.ts'
 import type { LayerHost } from './hostd-layers.ts'
 

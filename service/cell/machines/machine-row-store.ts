@@ -1,10 +1,10 @@
 import type { Selectable } from 'kysely'
-import type { Database, Resources, MachineVolume } from '../../db/schema.ts'
+import type { MachineVolume, Resources, StartupState } from '../../db/column-types.ts'
+import type { Database } from '../../db/schema.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
 import type { Db } from '../../db/database.ts'
 
-/** Another writer has changed the row: this attempt's view is outdated, and it must write nothing. */
+/** Another writer has changed the row: this attempt must write nothing. */
 export class LostRace extends Error {
   constructor(what: string) {
     super(`${what} has moved on`)
@@ -27,15 +27,13 @@ export interface MachineRow {
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
   layers: string[]
-  /** For a test instance of a draft: the draft's state whose layer this workspace has not been given yet. null: none. */
+  /** For a test instance: the draft's state whose layer it has not been given yet. */
   unmade_state: string | null
   volumes: MachineVolume[]
-  /** null: its template version has no start-up. */
   startup: StartupState | null
   deleted_at: Date | null
 }
 
-/** Whether the workspace counts as running without a usable machine: it is hibernated, or is being restored. */
 export function isHibernated({ residency }: MachineRow): boolean {
   return residency !== 'resident'
 }
@@ -82,7 +80,7 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
     id: row.id,
     organization_id: row.organization_id,
     key: row.key,
-    observed_state: row.observed_state as ObservedState, // the column's check constraint
+    observed_state: row.observed_state,
     lifetime: row.lifetime,
     mode: row.mode,
     ownership_epoch: row.ownership_epoch,

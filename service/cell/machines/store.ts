@@ -3,7 +3,7 @@ import type { ObservedState } from '../../../contract/states/machine.ts'
 import { OPERATION_KINDS } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
-import type { Resources } from '../../db/schema.ts'
+import type { Resources } from '../../db/column-types.ts'
 import type { Background } from './residency-rules.ts'
 import type { Hold } from './table.ts'
 
@@ -80,7 +80,7 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
     id: row.id,
     organization_id: row.organization_id,
     project_id: row.project_id,
-    observed_state: row.observed_state as ObservedState, // the column's check constraint
+    observed_state: row.observed_state,
     desired_state: row.desired_state,
     ownership_epoch: row.ownership_epoch,
     lifetime: row.lifetime,
@@ -121,7 +121,6 @@ function envOf(settings: object): Record<string, string> {
   return 'env' in settings && typeof settings.env === 'object' && settings.env !== null ? (settings.env as Record<string, string>) : {}
 }
 
-/** Workspaces that this cell loads at its start. */
 export async function residentIds(db: Db, cell_id: string): Promise<string[]> {
   const rows = await db
     .selectFrom('workspaces')
@@ -139,7 +138,7 @@ export interface Activity {
   keepalive_until: Date | null
 }
 
-/** Moves times forward only: an older report cannot undo a newer one. */
+/** An older report cannot undo a newer one. */
 export async function writeActivity(db: Db, activity: Activity[]): Promise<void> {
   const column = (pick: (one: Activity) => Date | null) => activity.map((one) => pick(one)?.toISOString() ?? null)
   await sql`

@@ -1,6 +1,6 @@
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { Db } from '../../db/database.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
+import type { StartupState } from '../../db/column-types.ts'
 import { asAttempt, endAttempt, type OpenOperation, type Outcome } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
@@ -17,7 +17,7 @@ export async function readStartup(db: Db, workspace_id: string): Promise<Startup
   return settings as Startup // validated when the version was made
 }
 
-/** Admits tool calls; the operation still holds the workspace against other operations. */
+/** The operation still excludes other operations. */
 export async function openGate(db: Db, operation: OpenOperation, now: Date): Promise<void> {
   await asAttempt(db, operation, now, async (tx) => {
     await tx

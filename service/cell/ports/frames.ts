@@ -58,7 +58,7 @@ function parsed(line: string): unknown {
   try {
     return JSON.parse(line)
   } catch {
-    return null // not JSON: no frame
+    return null
   }
 }
 

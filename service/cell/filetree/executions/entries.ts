@@ -2,7 +2,7 @@ import { Compile } from 'typebox/compile'
 import { TreeEntry } from '../../../../contract/internal/host-trees.ts'
 import { HostFailure } from '../../host/hostd.ts'
 
-// The trees of contract/internal/host-trees.ts: one line of JSON for each entry; the content follows the line of a file.
+// As in contract/internal/host-trees.ts: a line of JSON for each entry; a file's content follows its line.
 
 const entry = Compile(TreeEntry)
 const LINE_BYTES_MAX = 64 << 10
@@ -33,7 +33,7 @@ export class EntryReader {
     }
   }
 
-  /** Yields the content of the last entry in pieces of `piece_bytes`. The caller must read all of them. */
+  /** The caller must read all of it. */
   async *content(size: number, piece_bytes: number): AsyncGenerator<Buffer> {
     for (let left = size; left > 0;) {
       const wanted = Math.min(left, piece_bytes)

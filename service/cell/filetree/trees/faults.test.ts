@@ -55,7 +55,7 @@ const blobsOf = async (id: string) =>
     .map((name) => path.join(bed.folder, id, name))
 
 function writer(id: string, failpoint: string) {
-  const script = path.join(import.meta.dirname, '../../../tests/support/tree-writer.ts')
+  const script = path.join(import.meta.dirname, '../../../../tests/support/tree-writer.ts')
   const given = JSON.stringify({ database: bed.database.options('berth_cell'), folder: bed.folder, id, failpoint })
   const child = spawn(process.execPath, [script, given], { stdio: ['ignore', 'pipe', 'inherit'] })
   const acknowledged: number[] = []

@@ -14,7 +14,7 @@ import type {
   VolumeRequest,
   VolumesRequest,
 } from '../../../../contract/internal/host.ts'
-import type { MachineVolume } from '../../../db/schema.ts'
+import type { MachineVolume } from '../../../db/column-types.ts'
 import { systemClock, type Clock } from '../../../lib/clock.ts'
 import type { MachineHost } from '../hostd.ts'
 import { subjectName, workspaceSubject } from '../subject.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { AGENT_PROTOCOLS } from '../../../../contract/internal/agent.ts'
-import type { MachineVolume } from '../../../db/schema.ts'
+import type { MachineVolume } from '../../../db/column-types.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { HostFailure } from '../hostd.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
