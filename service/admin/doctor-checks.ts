@@ -1,4 +1,5 @@
-import type { DoctorPaths, Facts, FirewallFact, HostFacts } from './doctor-facts.ts'
+import type { FirewallFound } from '../../contract/internal/host-inventory.ts'
+import type { DoctorPaths, Facts, HostFacts } from './doctor-facts.ts'
 import { ofUsage } from './doctor-usage.ts'
 import { ofMemory, unrestorableOn } from './doctor-memory.ts'
 import { ROWS_MAX, type StoredFacts } from './doctor-store.ts'
@@ -148,10 +149,10 @@ function ofResolver({ resolver: { serving, starts } }: HostFacts): Finding {
 }
 
 /** A packet has to pass every firewall of the computer. */
-export function ofFirewalls(firewalls: FirewallFact[]): Finding[] {
+export function ofFirewalls(firewalls: FirewallFound[]): Finding[] {
   const recipe = 'npm run admin -- firewall prints the commands that let them through'
-  const of = (wanted: FirewallFact['state']) => firewalls.filter(({ state }) => state === wanted)
-  const names = (list: FirewallFact[]) => named(list.map(({ name }) => name))
+  const of = (wanted: FirewallFound['state']) => firewalls.filter(({ state }) => state === wanted)
+  const names = (list: FirewallFound[]) => named(list.map(({ name }) => name))
   const closed = of('closed').map(({ name, why }) => `${name} (${why ?? 'no reason is known'})`)
   if (closed.length > 0)
     return [finding('firewall', 'wrong', `Machines' packets may be dropped, since Berth could not change ${named(closed)}; ${recipe}`)]

@@ -2,6 +2,17 @@ import { readFile, readdir, statfs } from 'node:fs/promises'
 import http from 'node:http'
 import { release } from 'node:os'
 import path from 'node:path'
+import type {
+  CheckpointInfo,
+  FirewallFound,
+  Firewalls,
+  HostCapacity,
+  Inventory,
+  Leftovers,
+  Machine,
+  SubjectFiles,
+} from '../../contract/internal/host-inventory.ts'
+import type { Subject } from '../../contract/internal/host-subject.ts'
 import { sealingFolder } from '../core/keys/ring/sealing-folder.ts'
 import { openDatabase } from '../db/database.ts'
 import type { HostCounters } from './doctor-usage.ts'
@@ -25,48 +36,20 @@ export interface DoctorPaths {
   mail_directory?: string
 }
 
-interface Kept {
-  kind: string
-  name: string
-  since: string
-}
-
-interface Subject {
-  kind: string
-  id: string
-}
-
 export interface HostFacts extends HostAnswer {
   machines: (HostAnswer['machines'][number] & { workspace_id: string })[]
   workspaces: (HostAnswer['files'][number] & { workspace_id: string })[]
 }
 
-interface HostAnswer {
-  /** '': no owner yet. */
-  installation: string
-  engine: string
-  engines: string[]
-  /** No machine starts under `engine` any more. */
-  engine_refused?: boolean
-  machines: { subject: Subject; epoch: number; state: string; slot: string; engine_refused?: boolean }[]
-  files: {
-    subject: Subject
-    disks: string[]
-    checkpoints: { checkpoint_id: string; engine: string; memory_refused?: string }[]
-    quarantined: Kept[]
-  }[]
-  volumes: { volume_id: string; kept_since?: string }[]
-  slots: number
-  shells: number
-  capacity: { cpu_millis: number; memory_mib: number; disk_gib: number; pool_bytes: number; pool_free_bytes: number; reserve_bytes: number }
-  resolver: { serving: boolean; starts: number }
-}
-
-export interface FirewallFact {
-  name: string
-  state: 'open' | 'closed' | 'manual'
-  why?: string
-  recipe: string[]
+interface HostAnswer extends Pick<
+  Inventory,
+  'installation' | 'engine' | 'engines' | 'engine_refused' | 'volumes' | 'slots' | 'shells' | 'resolver'
+> {
+  machines: Pick<Machine, 'subject' | 'epoch' | 'state' | 'slot' | 'engine_refused'>[]
+  files: (Pick<SubjectFiles, 'subject' | 'disks' | 'quarantined'> & {
+    checkpoints: Pick<CheckpointInfo, 'checkpoint_id' | 'engine' | 'memory_refused'>[]
+  })[]
+  capacity: Omit<HostCapacity, 'headroom_mib'>
 }
 
 /** null: the source does not answer. */
@@ -78,8 +61,8 @@ export interface Facts {
   api_ready: boolean
   cell_ready: boolean
   host: HostFacts | null
-  leftovers: { found: string[]; removed_total: number } | null
-  firewalls: FirewallFact[]
+  leftovers: Leftovers | null
+  firewalls: FirewallFound[]
   layers: { size_bytes: number }[] | null
   stored: StoredFacts | null
   clock_at: Date
@@ -112,8 +95,8 @@ export async function gather(places: DoctorPaths): Promise<Facts> {
   }
 }
 
-export async function firewallsOf({ hostd_socket }: DoctorPaths): Promise<FirewallFact[] | null> {
-  const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as { found: FirewallFact[] } | null
+export async function firewallsOf({ hostd_socket }: DoctorPaths): Promise<FirewallFound[] | null> {
+  const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as Firewalls | null
   return answer === null ? null : answer.found
 }
 

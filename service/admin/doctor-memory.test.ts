@@ -12,9 +12,9 @@ const checkpoint = (checkpoint_id: string, memory_refused?: string) => ({
 })
 const machine = (workspace_id: string, engine_refused = false) => ({
   workspace_id,
-  subject: { kind: 'workspace', id: workspace_id },
+  subject: { kind: 'workspace' as const, id: workspace_id },
   epoch: 1,
-  state: 'running',
+  state: 'running' as const,
   slot: 's',
   engine_refused,
 })

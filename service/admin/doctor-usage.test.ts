@@ -17,7 +17,7 @@ test('the doctor confirms that ledger, samples and counters agree, and names the
   await addSamples(db, [stats], BEFORE, 30_000)
   await closeLedger({ db, clock: { now: () => NOW, monotonic_ms: () => 0 } })
   await db.updateTable('usage_counters').set({ read_at: NOW }).execute()
-  const there = { subject: { kind: 'workspace', id }, fence: 7, cpu_usec: 9e6, received_bytes: 5, sent_bytes: 6 }
+  const there = { subject: { kind: 'workspace' as const, id }, fence: 7, cpu_usec: 9e6, received_bytes: 5, sent_bytes: 6 }
   const said = async (host = [there], now = NOW) =>
     ofUsage(await readUsageFacts(db, NOW), host, now).map(({ level, text }) => `${level} ${text}`)
   assert.deepEqual(await said(), ["ok Ledger, samples and counters are the same; 1 machines' counters were read of late"])

@@ -1,3 +1,4 @@
+import type { MachineCounters } from '../../contract/internal/host-inventory.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import { reconcile, type Reconciled } from '../core/money/usage/reconcile.ts'
 import type { Db } from '../db/database.ts'
@@ -10,13 +11,7 @@ const COMPARED_HOURS = 48
 /** The cell reads counters every 15 seconds. */
 const READ_SECONDS_MAX = 120
 
-export interface HostCounters {
-  subject: { kind: string; id: string }
-  fence: number
-  cpu_usec: number
-  received_bytes: number
-  sent_bytes: number
-}
+export type HostCounters = Pick<MachineCounters, 'subject' | 'fence' | 'cpu_usec' | 'received_bytes' | 'sent_bytes'>
 
 export interface UsageFacts extends Reconciled {
   counters: CountersRow[]

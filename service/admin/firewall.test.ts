@@ -4,22 +4,28 @@ import http from 'node:http'
 import path from 'node:path'
 import { after, test } from 'node:test'
 import { ofFirewalls } from './doctor-checks.ts'
-import type { DoctorPaths, FirewallFact } from './doctor-facts.ts'
+import type { FirewallFound } from '../../contract/internal/host-inventory.ts'
+import type { DoctorPaths } from './doctor-facts.ts'
 import { firewall } from './firewall.ts'
 
 const folder = mkdtempSync('/tmp/berth-firewall-test-')
 after(() => rmSync(folder, { recursive: true }))
 
-const OPEN: FirewallFact = { name: 'firewalld', state: 'open', recipe: ['firewall-cmd --zone=trusted --change-interface=b7e57h'] }
-const CLOSED: FirewallFact = { name: 'iptables-legacy: chain FORWARD', state: 'closed', why: 'no program', recipe: ['iptables -I FORWARD'] }
-const MANUAL: FirewallFact = {
+const OPEN: FirewallFound = { name: 'firewalld', state: 'open', recipe: ['firewall-cmd --zone=trusted --change-interface=b7e57h'] }
+const CLOSED: FirewallFound = {
+  name: 'iptables-legacy: chain FORWARD',
+  state: 'closed',
+  why: 'no program',
+  recipe: ['iptables -I FORWARD'],
+}
+const MANUAL: FirewallFound = {
   name: 'nftables: inet filter, chain forward',
   state: 'manual',
   recipe: ['nft insert rule one', 'nft insert rule two'],
 }
 
 /** undefined: no hostd. */
-async function printed(found: FirewallFact[] | undefined): Promise<{ code: number; lines: string[]; notes: string[] }> {
+async function printed(found: FirewallFound[] | undefined): Promise<{ code: number; lines: string[]; notes: string[] }> {
   const hostd_socket = path.join(folder, 'hostd.sock')
   const server = http.createServer((request, response) => response.end(request.url === '/firewalls' ? JSON.stringify({ found }) : '{}'))
   if (found !== undefined) await new Promise<void>((resolve) => server.listen(hostd_socket, resolve))
@@ -54,7 +60,7 @@ test('without hostd the command prints no firewalls and fails', async () => {
 })
 
 test('the doctor names a firewall that could not be changed, and accepts one left to the operator', () => {
-  const judged = (...firewalls: FirewallFact[]) => ofFirewalls(firewalls).map(({ check, level, text }) => `${check} ${level}: ${text}`)
+  const judged = (...firewalls: FirewallFound[]) => ofFirewalls(firewalls).map(({ check, level, text }) => `${check} ${level}: ${text}`)
   const recipe = 'npm run admin -- firewall prints the commands that let them through'
   assert.deepEqual(judged(), ['firewall ok: No other firewall drops what is forwarded'])
   assert.deepEqual(judged(OPEN), ["firewall ok: Machines' packets pass firewalld"])

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { DEFAULT_REVISION } from '../../service/core/workspaces/egress/effective.ts'
+import { EGRESS_DEFAULT } from '../../contract/internal/host-egress.ts'
 import { acknowledge } from '../../service/cell/policies/egress/store.ts'
 import { denialsCollector } from '../../service/cell/policies/egress/denials.ts'
 import { HostFailure } from '../../service/cell/host/hostd.ts'
@@ -91,7 +91,7 @@ test('a policy change of a workspace or its project reaches a running machine wi
     assert.equal(w.host.egressOf(id)?.mode, 'deny_all')
   })
   await until('all is let out again', AT_ONCE_MS, () => w.host.egressOf(id)?.mode === 'allow_all')
-  assert.equal(w.host.egressOf(id)?.revision, DEFAULT_REVISION)
+  assert.equal(w.host.egressOf(id)?.revision, EGRESS_DEFAULT)
   // The fastest counts: the computer also does other work.
   assert.ok(Math.min(...took) < 1000, took.join(', '))
 })

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
-import { HostFailure, type CommandHeader, type HostEvent, type Machine, type MachineHost } from '../../service/cell/host/hostd.ts'
+import type { HostEvent, Machine } from '../../contract/internal/host-inventory.ts'
+import type { CommandHeader, Subject } from '../../contract/internal/host-subject.ts'
+import { HostFailure, type MachineHost } from '../../service/cell/host/hostd.ts'
 import { until } from '../support/processes.ts'
 import { disks } from './disk-conformance.ts'
 import { egress } from './egress-conformance.ts'
@@ -10,7 +12,7 @@ import { layers } from './layers-conformance.ts'
 import { keeping } from './keeping-conformance.ts'
 import { trees } from './trees-conformance.ts'
 import { volumes } from './volumes-conformance.ts'
-import { workspaceSubject, type Subject } from '../../service/cell/host/subject.ts'
+import { workspaceSubject } from '../../service/cell/host/subject.ts'
 
 export interface Guest {
   count(): Promise<number>

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { HostEgress } from '../../service/cell/host/egress.ts'
-import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/host/hostd.ts'
+import type { HostEgress } from '../../contract/internal/host-egress.ts'
+import type { Machine } from '../../contract/internal/host-inventory.ts'
+import type { CommandHeader } from '../../contract/internal/host-subject.ts'
+import type { StartRequest } from '../../contract/internal/host.ts'
+import type { HostFailure, MachineHost } from '../../service/cell/host/hostd.ts'
 import { workspaceSubject } from '../../service/cell/host/subject.ts'
 
 interface Suite {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { CommandHeader, HostFailure, Machine, MachineHost, SubjectFiles } from '../../service/cell/host/hostd.ts'
+import type { Machine, SubjectFiles } from '../../contract/internal/host-inventory.ts'
+import type { CommandHeader } from '../../contract/internal/host-subject.ts'
+import type { HostFailure, MachineHost } from '../../service/cell/host/hostd.ts'
 import { workspaceSubject } from '../../service/cell/host/subject.ts'
 
 interface Suite {

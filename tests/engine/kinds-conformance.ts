@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import type { CommandHeader, HostFailure, MachineHost, StartRequest } from '../../service/cell/host/hostd.ts'
-import { MACHINE_KINDS, workspaceSubject, type Subject } from '../../service/cell/host/subject.ts'
+import { type CommandHeader, MACHINE_KINDS, type Subject } from '../../contract/internal/host-subject.ts'
+import type { StartRequest } from '../../contract/internal/host.ts'
+import type { HostFailure, MachineHost } from '../../service/cell/host/hostd.ts'
+import { workspaceSubject } from '../../service/cell/host/subject.ts'
 
 interface Suite {
   host(): MachineHost

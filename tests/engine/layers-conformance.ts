@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { HostFailure, type CommandHeader, type Machine, type MachineHost, type StartRequest } from '../../service/cell/host/hostd.ts'
-import type { LayerList } from '../../service/cell/host/hostd-layers.ts'
-import { workspaceSubject, type Subject } from '../../service/cell/host/subject.ts'
+import type { Machine } from '../../contract/internal/host-inventory.ts'
+import type { LayerList } from '../../contract/internal/host-layers.ts'
+import type { CommandHeader, Subject } from '../../contract/internal/host-subject.ts'
+import type { StartRequest } from '../../contract/internal/host.ts'
+import { HostFailure, type MachineHost } from '../../service/cell/host/hostd.ts'
+import { workspaceSubject } from '../../service/cell/host/subject.ts'
 import type { Guest } from './conformance.ts'
 
 interface Suite {

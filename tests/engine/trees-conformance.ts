@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { encodeEntry, EntryReader, type StreamEntry } from '../../service/cell/filetree/executions/entries.ts'
-import type { CommandHeader, HostFailure, Machine, MachineHost, StartRequest } from '../../service/cell/host/hostd.ts'
-import type { Subject } from '../../service/cell/host/subject.ts'
+import type { TreeEntry } from '../../contract/internal/host-trees.ts'
+import type { Machine } from '../../contract/internal/host-inventory.ts'
+import type { CommandHeader, Subject } from '../../contract/internal/host-subject.ts'
+import type { StartRequest } from '../../contract/internal/host.ts'
+import { encodeEntry, EntryReader } from '../../service/cell/filetree/executions/entries.ts'
+import type { HostFailure, MachineHost } from '../../service/cell/host/hostd.ts'
 import type { Guest } from './conformance.ts'
 
 interface Suite {
@@ -50,7 +53,7 @@ export function trees({ host, speak, startRequest, guest, refused }: Suite): voi
     const stream = await host().treeChanges({ subject, disk, layers, tree: has_tree, bytes_max: 1 << 20, entries_max: 100 })
     const reader = new EntryReader(stream)
     const found: string[] = []
-    for (let entry: StreamEntry = await reader.next(); entry.type !== 'end'; entry = await reader.next()) {
+    for (let entry: TreeEntry = await reader.next(); entry.type !== 'end'; entry = await reader.next()) {
       let text = ''
       for await (const part of reader.content(entry.size ?? 0, 1 << 16)) text += part.toString()
       found.push(`${entry.type} ${entry.path}${text === '' ? '' : ` ${text}`}`)

@@ -2,11 +2,12 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
+import type { TreeEntry } from '../../contract/internal/host-trees.ts'
 import { START_REASONS } from '../../contract/errors.ts'
 import { LIMITS } from '../../contract/limits.ts'
 import type { Execution } from '../../contract/schemas/cell/execution.ts'
 import { forgetResults } from '../../service/cell/filetree/executions/forget.ts'
-import { encodeEntry, type StreamEntry } from '../../service/cell/filetree/executions/entries.ts'
+import { encodeEntry } from '../../service/cell/filetree/executions/entries.ts'
 import { boundedResults } from '../../service/cell/filetree/executions/results.ts'
 import { HostFailure, type HostFailureCode } from '../../service/cell/host/hostd.ts'
 import { armFailpoint } from '../../service/lib/failpoints.ts'
@@ -106,7 +107,7 @@ test('each host failure of a start or of changes has its own reason', async () =
       ['path_too_long', 'invalid_name'],
     ]) {
       // prettier-ignore
-      const refused = encodeEntry({ path: 'f', type: 'refused', why } as StreamEntry)
+      const refused = encodeEntry({ path: 'f', type: 'refused', why } as TreeEntry)
       bench.machine_host.treeChanges = async () => (async function* () { yield Buffer.from(refused) })() // prettier-ignore
       await fails(reason ?? '', false)
     }

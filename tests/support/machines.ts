@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import type { Inventory } from '../../service/cell/host/hostd.ts'
+import type { Inventory } from '../../contract/internal/host-inventory.ts'
 import { until } from './processes.ts'
 import type { Service } from './service.ts'
 

@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import type { Ask, Refused } from '../../service/cell/ports/frames.ts'
+import type { AskFrame, Refusal as Refused } from '../../contract/internal/ports.ts'
 import { hostIdOf } from '../../service/core/workspaces/ports/host-id.ts'
 import { until } from './processes.ts'
 
@@ -21,7 +21,7 @@ export interface PortProxy extends Disposable {
   settles: boolean
   say(frame: object): void
   write(text: string): void
-  ask(workspace_id: string, port: number, kind: Ask['credential']['kind'], value: string, more?: Partial<Ask>): Promise<CellFrame>
+  ask(workspace_id: string, port: number, kind: AskFrame['credential']['kind'], value: string, more?: Partial<AskFrame>): Promise<CellFrame>
   heard(what: string, fits: (said: CellFrame) => boolean): Promise<CellFrame>
 }
 
@@ -66,7 +66,7 @@ export async function portProxy(path: string): Promise<PortProxy> {
     heard,
     async ask(workspace_id, port, kind, value, more = {}) {
       const id = (last_id += 1)
-      const asked: Ask = {
+      const asked: AskFrame = {
         id,
         host_id: hostIdOf(workspace_id),
         port,

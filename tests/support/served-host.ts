@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Inventory, Machine } from '../../contract/internal/host-inventory.ts'
+import type { Subject } from '../../contract/internal/host-subject.ts'
 import type { FakeHost } from '../../service/cell/host/fake/host.ts'
-import { HostFailure, type Inventory, type Machine } from '../../service/cell/host/hostd.ts'
-import type { Subject } from '../../service/cell/host/subject.ts'
+import { HostFailure } from '../../service/cell/host/hostd.ts'
 
 export interface GuestPlace {
   address: string

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
+import type { ExecRequest } from '../../contract/internal/agent-runs.ts'
 import type { ExecSession } from '../../contract/schemas/cell/session.ts'
-import type { AgentLink, AgentLinks } from '../../service/cell/host/agent.ts'
-import type { AgentExec } from '../../service/cell/host/agent-asked.ts'
+import type { AgentLinks } from '../../service/cell/host/agent.ts'
+import type { AgentLink } from '../../service/cell/host/agent-link.ts'
 import { FRAME } from '../../service/cell/host/output-frames.ts'
 import type { Secrets } from '../../service/cell/policies/secrets/resolve.ts'
 import { fail } from '../../service/lib/fail.ts'
@@ -14,15 +15,15 @@ export interface StartupGuests {
   link(of: string): AgentLink
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   /** Once each, in order. */
-  started: (AgentExec & { workspace_id: string })[]
+  started: (ExecRequest & { workspace_id: string })[]
   canceled: string[]
-  behave: (name: string, exec: AgentExec) => SessionOutcome
+  behave: (name: string, exec: ExecRequest) => SessionOutcome
   values: () => Promise<Record<string, string>>
   listeners: (port: number) => Promise<string[]>
 }
 
 export function startupGuests(): StartupGuests {
-  const sessions = new Map<string, AgentExec>()
+  const sessions = new Map<string, ExecRequest>()
   const guests: StartupGuests = {
     started: [],
     canceled: [],
@@ -36,9 +37,9 @@ export function startupGuests(): StartupGuests {
     agents: { greet: () => undefined, of: (workspace_id) => linkTo(workspace_id) },
     link: (of) => linkTo(of),
   }
-  const courseOf = (exec: AgentExec): SessionOutcome =>
+  const courseOf = (exec: ExecRequest): SessionOutcome =>
     guests.canceled.includes(exec.session_id) ? { exit: -1 } : guests.behave(nameOf(exec), exec)
-  const recordOf = (exec: AgentExec): ExecSession => {
+  const recordOf = (exec: ExecRequest): ExecSession => {
     const { session_id, argv, cwd, user } = exec
     const course = courseOf(exec)
     const runs = course === 'runs'
@@ -49,7 +50,7 @@ export function startupGuests(): StartupGuests {
       stdout_bytes: Buffer.byteLength(said), stderr_bytes: 0, stdout_available_from: 0, stderr_available_from: 0,
     } // prettier-ignore
   }
-  const found = (id: string): AgentExec => {
+  const found = (id: string): ExecRequest => {
     const exec = sessions.get(id)
     if (exec === undefined) throw fail('not_found', 'session_not_found', 'There is no such session')
     return exec
@@ -78,7 +79,7 @@ export function startupGuests(): StartupGuests {
   return guests
 }
 
-function nameOf({ session_id }: AgentExec): string {
+function nameOf({ session_id }: ExecRequest): string {
   return session_id.split('.').slice(1, -1).join('.')
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-func allowlist(hosts ...string) wire.EgressPolicy {
-	p := wire.EgressPolicy{Revision: "r1", Mode: wire.EgressAllowlist, CIDRs: []string{}}
+func allowlist(hosts ...string) wire.HostEgress {
+	p := wire.HostEgress{Revision: "r1", Mode: wire.EgressAllowlist, CIDRs: []string{}}
 	for i, host := range hosts {
-		p.Rules = append(p.Rules, wire.EgressRule{Host: host, Ports: []int{443 + i}})
+		p.Rules = append(p.Rules, wire.HostEgressRule{Host: host, Ports: []int{443 + i}})
 	}
 	return p
 }
@@ -35,7 +35,7 @@ func TestAWildcardStandsForOneLabel(t *testing.T) {
 
 func TestOnlyAnAllowlistAllowsNames(t *testing.T) {
 	for _, mode := range []string{wire.EgressAllowAll, wire.EgressDenyAll} {
-		m := NewMatcher(wire.EgressPolicy{Revision: "r", Mode: mode, Rules: allowlist("example.org").Rules, CIDRs: []string{"8.8.8.0/24"}})
+		m := NewMatcher(wire.HostEgress{Revision: "r", Mode: mode, Rules: allowlist("example.org").Rules, CIDRs: []string{"8.8.8.0/24"}})
 		if len(m.Ports("example.org")) > 0 || len(m.Networks()) > 0 || m.IsOpen() != (mode == wire.EgressAllowAll) {
 			t.Errorf("%s: %+v", mode, m)
 		}
@@ -78,46 +78,46 @@ func FuzzMatcher(f *testing.F) {
 }
 
 func TestAPolicyIsCheckedHereToo(t *testing.T) {
-	good := func(change func(*wire.EgressPolicy)) wire.EgressPolicy {
-		p := wire.EgressPolicy{Revision: "a.B-9_", Mode: wire.EgressAllowlist, Rules: []wire.EgressRule{{Host: "*.example.com", Ports: []int{443, 80}}},
+	good := func(change func(*wire.HostEgress)) wire.HostEgress {
+		p := wire.HostEgress{Revision: "a.B-9_", Mode: wire.EgressAllowlist, Rules: []wire.HostEgressRule{{Host: "*.example.com", Ports: []int{443, 80}}},
 			CIDRs: []string{"8.8.8.0/24", "1.1.1.1/32", "2600::/12"}}
 		change(&p)
 		return p
 	}
-	if err := Check(good(func(*wire.EgressPolicy) {})); err != nil {
+	if err := Check(good(func(*wire.HostEgress) {})); err != nil {
 		t.Error(err)
 	}
 	if err := Check(Default()); err != nil {
 		t.Error(err)
 	}
-	var bad []wire.EgressPolicy
-	add := func(change func(*wire.EgressPolicy)) { bad = append(bad, good(change)) }
+	var bad []wire.HostEgress
+	add := func(change func(*wire.HostEgress)) { bad = append(bad, good(change)) }
 	for _, host := range []string{"", "*", "*.", "*.com", "com", "localhost", "localhost.", "foo.localhost", "*.localhost", "a..b", "*.*.com", "a.*.com", "-a.com", "a-.com",
 		"A.com", "a.com.", "1.2.3.4", "169.254.169.254", "2852039166", "0xa9fea9fe", "a.0x1", "0251.0376.0251.0376", "[::1]", "::1", "a b.com", "a\x00.com", "ä.com",
 		"a\u202e.com", "_x.com", strings.Repeat("a", 64) + ".com", strings.Repeat("a.", 130) + "com"} {
-		add(func(p *wire.EgressPolicy) { p.Rules[0].Host = host })
+		add(func(p *wire.HostEgress) { p.Rules[0].Host = host })
 	}
 	for _, ports := range [][]int{nil, {}, {0}, {65536}, {-1}, {443, 443}, make([]int, PortsMax+1)} {
-		add(func(p *wire.EgressPolicy) { p.Rules[0].Ports = ports })
+		add(func(p *wire.HostEgress) { p.Rules[0].Ports = ports })
 	}
 	for _, cidr := range []string{"", "8.8.8.8", "8.8.8.8/8", "8.8.8.8/33", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "169.254.169.254/32", "192.0.0.0/24",
 		"198.18.0.0/15", "224.0.0.0/4", "255.255.255.255/32", "0.0.0.0/0", "8.0.0.0/5", "::/0", "::1/128", "fc00::/7", "fe80::/10", "::ffff:0:0/96", "::ffff:8.8.8.0/120", "64:ff9b::/96",
 		"2002::/16", "2000::/3", "2002:a00::/24", "168.63.129.0/24", "240.0.0.0/4", "08.8.8.0/24", " 8.8.8.0/24", "8.8.8.0/024"} {
-		add(func(p *wire.EgressPolicy) { p.CIDRs = []string{cidr} })
+		add(func(p *wire.HostEgress) { p.CIDRs = []string{cidr} })
 	}
 	for _, revision := range []string{"", "a b", "a/b", strings.Repeat("a", 65), "a\n"} {
-		add(func(p *wire.EgressPolicy) { p.Revision = revision })
+		add(func(p *wire.HostEgress) { p.Revision = revision })
 	}
 	for _, mode := range []string{"", "ALLOW_ALL", "allow_all", "deny_all"} { // the last two come with rules
-		add(func(p *wire.EgressPolicy) { p.Mode = mode })
+		add(func(p *wire.HostEgress) { p.Mode = mode })
 	}
-	add(func(p *wire.EgressPolicy) {
+	add(func(p *wire.HostEgress) {
 		p.Rules = nil
 		for i := range RulesMax + 1 {
-			p.Rules = append(p.Rules, wire.EgressRule{Host: fmt.Sprintf("h%d.example.com", i), Ports: []int{443}})
+			p.Rules = append(p.Rules, wire.HostEgressRule{Host: fmt.Sprintf("h%d.example.com", i), Ports: []int{443}})
 		}
 	})
-	add(func(p *wire.EgressPolicy) {
+	add(func(p *wire.HostEgress) {
 		p.CIDRs = nil
 		for i := range CIDRsMax + 1 {
 			p.CIDRs = append(p.CIDRs, fmt.Sprintf("8.8.%d.0/24", i))

@@ -10,14 +10,14 @@ import (
 
 // Matcher is immutable.
 type Matcher struct {
-	Policy wire.EgressPolicy
+	Policy wire.HostEgress
 
 	exact, below map[string][]uint16 // below: by the part after the wildcard's label
 	networks     []netip.Prefix
 }
 
 // NewMatcher needs a policy that passed Check.
-func NewMatcher(p wire.EgressPolicy) *Matcher {
+func NewMatcher(p wire.HostEgress) *Matcher {
 	m := &Matcher{Policy: p, exact: map[string][]uint16{}, below: map[string][]uint16{}}
 	if p.Mode != wire.EgressAllowlist {
 		return m

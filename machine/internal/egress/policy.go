@@ -28,12 +28,12 @@ var (
 	numberPattern   = regexp.MustCompile(`^([0-9]+|0x[0-9a-f]*)$`)
 )
 
-func Default() wire.EgressPolicy {
-	return wire.EgressPolicy{Revision: wire.EgressDefault, Mode: wire.EgressAllowAll, Rules: []wire.EgressRule{}, CIDRs: []string{}}
+func Default() wire.HostEgress {
+	return wire.HostEgress{Revision: wire.EgressDefault, Mode: wire.EgressAllowAll, Rules: []wire.HostEgressRule{}, CIDRs: []string{}}
 }
 
 // Check does not rely on the sender: none is trusted with the kernel's rules.
-func Check(p wire.EgressPolicy) error {
+func Check(p wire.HostEgress) error {
 	if !revisionPattern.MatchString(p.Revision) {
 		return fmt.Errorf("egress.revision is not 1 to 64 letters, digits, dots, dashes or underscores")
 	}
@@ -71,7 +71,7 @@ func Check(p wire.EgressPolicy) error {
 	return nil
 }
 
-func checkRule(rule wire.EgressRule) error {
+func checkRule(rule wire.HostEgressRule) error {
 	if !isHost(strings.TrimPrefix(rule.Host, "*.")) {
 		return fmt.Errorf("host is not a lower-case name of two labels or more, or one behind *.")
 	}

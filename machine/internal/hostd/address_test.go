@@ -88,7 +88,7 @@ func TestAMachineComesBackToTheAddressThatItsGuestKnows(t *testing.T) {
 	id := d.leave(first)
 
 	// A fork comes first and must leave the address free for its source.
-	clone := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID()}
+	clone := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(workspace), SourceCheckpointID: id, CheckpointID: newID()}
 	d.ok(d.call("POST", "/checkpoints/clone", clone, nil))
 	shell()
 	forked := d.restore(clone.Owner(), clone.CheckpointID, 1)

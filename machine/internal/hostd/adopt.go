@@ -76,7 +76,7 @@ func (h *Host) clearUnfinished(left engine.RemovedSlot) error {
 		h.dead[claim.Owner] = append(h.dead[claim.Owner], left.Stuck)
 	}
 	if left.Ended {
-		h.events.add(wire.Event{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: "killed", At: stamp(time.Now())})
+		h.events.add(wire.HostEvent{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: "killed", At: stamp(time.Now())})
 		return nil
 	}
 	if left.Stuck != nil {

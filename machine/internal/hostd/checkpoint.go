@@ -41,8 +41,8 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 		return h.withCounters(m.info(), s), nil
 	}
 	if !r.DiskOnly && owner != r.Owner() && h.refusesEngine(s.Record().Engine) {
-		return wire.CheckpointInfo{}, &refusal{code: "checkpoint_incompatible", message: memoryRefusals[wire.RefusedEngine],
-			details: map[string]any{"why": wire.RefusedEngine, "subject": r.Subject}}
+		return wire.CheckpointInfo{}, &refusal{code: "checkpoint_incompatible", message: memoryRefusals[wire.RefusedEngineRefused],
+			details: map[string]any{"why": wire.RefusedEngineRefused, "subject": r.Subject}}
 	}
 	if !r.DiskOnly {
 		// The memory restores only under the engine and agent of the machine's start.

@@ -21,8 +21,8 @@ func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointI
 	if err := h.points.at("clone.verify"); err != nil {
 		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be copied", err)
 	}
-	source := h.pool.CheckpointDir(r.Source.Owner(), r.SourceCheckpoint)
-	m, err := h.readManifest(r.Source.Owner(), r.SourceCheckpoint)
+	source := h.pool.CheckpointDir(r.Source.Owner(), r.SourceCheckpointID)
+	m, err := h.readManifest(r.Source.Owner(), r.SourceCheckpointID)
 	if err != nil {
 		return wire.CheckpointInfo{}, err
 	}

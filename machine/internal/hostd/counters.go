@@ -12,9 +12,9 @@ import (
 
 var errNoDisk = errors.New("its disk cannot be measured")
 
-func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
+func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineCounters, error) {
 	claim := s.Record().Claim
-	one := wire.MachineStats{Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, RanMS: ranFor(claim.StartedAt, time.Now())}
+	one := wire.MachineCounters{Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, RanMS: ranFor(claim.StartedAt, time.Now())}
 	var err error
 	if one.CPUUsec, one.MemoryBytes, _, err = h.groups.Get(s.Slot).Stats(); err != nil {
 		return one, err
@@ -26,7 +26,7 @@ func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineStats, error) {
 	if err != nil {
 		return one, err
 	}
-	one.Received, one.Sent = traffic.Received, traffic.Sent
+	one.ReceivedBytes, one.SentBytes = traffic.Received, traffic.Sent
 	if one.DiskBytes, err = h.pool.DiskBytes(claim.Owner); err != nil {
 		return one, fmt.Errorf("%w: %w", errNoDisk, err)
 	}
@@ -49,7 +49,7 @@ type lastCounters struct {
 }
 
 type endedCounters struct {
-	stats wire.MachineStats
+	stats wire.MachineCounters
 	at    time.Time
 }
 
@@ -58,7 +58,7 @@ const (
 	countersLooseAt = 1024 // size at which old entries are removed
 )
 
-func (l *lastCounters) keep(owner string, stats wire.MachineStats, now time.Time) {
+func (l *lastCounters) keep(owner string, stats wire.MachineCounters, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
@@ -80,7 +80,7 @@ func (l *lastCounters) forget(owner string) {
 	delete(l.known, owner)
 }
 
-func (l *lastCounters) of(owner string) *wire.MachineStats {
+func (l *lastCounters) of(owner string) *wire.MachineCounters {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one, ok := l.known[owner]; ok {
@@ -90,7 +90,7 @@ func (l *lastCounters) of(owner string) *wire.MachineStats {
 }
 
 // Cgroup and network must exist. The memory may already be released, so the larger reading counts.
-func (h *Host) noteLast(s *engine.Sandbox, held wire.MachineStats) {
+func (h *Host) noteLast(s *engine.Sandbox, held wire.MachineCounters) {
 	last, err := h.countersOf(s)
 	if err != nil {
 		if last = held; last.Fence == 0 {

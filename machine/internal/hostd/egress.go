@@ -16,7 +16,7 @@ import (
 )
 
 // The kernel's rules come first, then resolver and secret proxy. A nil policy is the default.
-func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.EgressPolicy) error {
+func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.HostEgress) error {
 	wanted := egress.Default()
 	if policy != nil {
 		wanted = *policy
@@ -70,7 +70,7 @@ func checkSetEgress(r wire.SetEgressRequest) error {
 	return cmp.Or(checkFence(r.Fence), checkEgress(&r.Egress))
 }
 
-func checkEgress(p *wire.EgressPolicy) error {
+func checkEgress(p *wire.HostEgress) error {
 	if p == nil {
 		return nil
 	}
@@ -81,7 +81,7 @@ func checkEgress(p *wire.EgressPolicy) error {
 }
 
 func (h *Host) egressDenials(_ context.Context, r wire.EgressDenialsRequest) (wire.EgressDenials, error) {
-	answer := wire.EgressDenials{Denials: []wire.EgressDenial{}}
+	answer := wire.EgressDenials{Denials: []wire.HostDenial{}}
 	s := h.machine(r.Owner())
 	if s == nil {
 		return answer, nil
@@ -98,7 +98,7 @@ func (h *Host) egressDenials(_ context.Context, r wire.EgressDenialsRequest) (wi
 		return answer, err
 	}
 	for _, one := range refused {
-		denial := wire.EgressDenial{Address: text(one.Address.String()), Port: int(one.Port), Protocol: one.Protocol, Count: one.Count,
+		denial := wire.HostDenial{Address: text(one.Address.String()), Port: int(one.Port), Protocol: one.Protocol, Count: one.Count,
 			FirstAt: stamp(one.First), LastAt: stamp(one.Last)}
 		if len(one.Names) > 0 {
 			denial.Name = text(one.Names[0])
@@ -106,7 +106,7 @@ func (h *Host) egressDenials(_ context.Context, r wire.EgressDenialsRequest) (wi
 		answer.Denials = append(answer.Denials, denial)
 	}
 	answer.Denials = append(answer.Denials, h.names.refusedTo(machine, time.Now())...)
-	slices.SortStableFunc(answer.Denials, func(a, b wire.EgressDenial) int { return strings.Compare(b.LastAt, a.LastAt) })
+	slices.SortStableFunc(answer.Denials, func(a, b wire.HostDenial) int { return strings.Compare(b.LastAt, a.LastAt) })
 	return answer, nil
 }
 

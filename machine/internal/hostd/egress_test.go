@@ -123,16 +123,16 @@ func (w *world) serve() {
 	go server.ActivateAndServe()
 }
 
-func allowing(revision string, hosts ...string) *wire.EgressPolicy {
-	p := &wire.EgressPolicy{Revision: revision, Mode: wire.EgressAllowlist, Rules: []wire.EgressRule{}, CIDRs: []string{}}
+func allowing(revision string, hosts ...string) *wire.HostEgress {
+	p := &wire.HostEgress{Revision: revision, Mode: wire.EgressAllowlist, Rules: []wire.HostEgressRule{}, CIDRs: []string{}}
 	for _, host := range hosts {
-		p.Rules = append(p.Rules, wire.EgressRule{Host: host, Ports: []int{443}})
+		p.Rules = append(p.Rules, wire.HostEgressRule{Host: host, Ports: []int{443}})
 	}
 	return p
 }
 
-func denying(revision string) *wire.EgressPolicy {
-	return &wire.EgressPolicy{Revision: revision, Mode: wire.EgressDenyAll, Rules: []wire.EgressRule{}, CIDRs: []string{}}
+func denying(revision string) *wire.HostEgress {
+	return &wire.HostEgress{Revision: revision, Mode: wire.EgressDenyAll, Rules: []wire.HostEgressRule{}, CIDRs: []string{}}
 }
 
 func (d *daemon) reaches(m wire.Machine, host string, want bool) {
@@ -148,7 +148,7 @@ func (d *daemon) reaches(m wire.Machine, host string, want bool) {
 	}
 }
 
-func (d *daemon) setEgress(m wire.Machine, p *wire.EgressPolicy) (wire.EgressRevision, *wire.HostError) {
+func (d *daemon) setEgress(m wire.Machine, p *wire.HostEgress) (wire.EgressRevision, *wire.HostError) {
 	d.t.Helper()
 	var answer wire.EgressRevision
 	refusal := d.call("POST", "/machines/set_egress", wire.SetEgressRequest{Fence: d.fence(m.Owner(), m.Epoch), Egress: *p}, &answer)
@@ -289,7 +289,7 @@ func TestAChangeOfThePolicyCutsConnectionsWithinASecondAndOutlivesHostd(t *testi
 	if got := w.accepted.Load(); got != before {
 		t.Errorf("%d connections came under deny_all", got-before)
 	}
-	_, refusal = d.setEgress(m, &wire.EgressPolicy{Revision: "r6", Mode: wire.EgressAllowAll})
+	_, refusal = d.setEgress(m, &wire.HostEgress{Revision: "r6", Mode: wire.EgressAllowAll})
 	d.ok(refusal)
 	d.reaches(m, "evil.example.org", true)
 	d.stop(m)

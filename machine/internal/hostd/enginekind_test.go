@@ -10,7 +10,7 @@ import (
 func TestAMemoryOfAnotherKindOfEngineIsRefusedAndOneThatNamesNoneIsOfTheFirst(t *testing.T) {
 	h := &Host{processor: processor{features: []string{"AVX2"}}}
 	m := manifest{Version: manifestVersion, SpecVersion: engine.SpecVersion, EngineKind: "another", Engine: "1.0", Processor: h.processor.features}
-	if why, _ := h.refusesMemory(m); why != wire.RefusedNotKept || m.info().EngineKind != "another" {
+	if why, _ := h.refusesMemory(m); why != wire.RefusedEngineNotKept || m.info().EngineKind != "another" {
 		t.Errorf("the memory of another kind of engine is refused as %q", why)
 	}
 	m.EngineKind = ""
@@ -28,7 +28,7 @@ func TestFeaturesAreNamedWhereTheyAreWhyAMemoryIsRefused(t *testing.T) {
 	if missing := h.missingFor(m, wire.RefusedProcessor); len(missing) != 1 || missing[0] != "AVX512F" {
 		t.Errorf("missing are %v", missing)
 	}
-	if missing := h.missingFor(m, wire.RefusedEngine); missing != nil {
+	if missing := h.missingFor(m, wire.RefusedEngineRefused); missing != nil {
 		t.Errorf("another reason names %v", missing)
 	}
 	if missing := h.missingFor(manifest{CPUFeatures: "hash"}, wire.RefusedProcessor); len(missing) != 0 {

@@ -4,40 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
-
-// retryable: the same call may succeed later.
-var codes = map[string]struct {
-	status    int
-	retryable bool
-}{
-	"bad_request":             {http.StatusBadRequest, false},
-	"not_found":               {http.StatusNotFound, false},
-	"fenced":                  {http.StatusConflict, false},
-	"not_running":             {http.StatusConflict, false},
-	"already_running":         {http.StatusConflict, false},
-	"tree_stale":              {http.StatusConflict, false},
-	"volume_busy":             {http.StatusConflict, true},
-	"mount_refused":           {http.StatusUnprocessableEntity, false},
-	"no_space":                {http.StatusInsufficientStorage, true},
-	"disk_full":               {http.StatusInsufficientStorage, false},
-	"checkpoint_failed":       {http.StatusInternalServerError, true},
-	"checkpoint_corrupt":      {http.StatusUnprocessableEntity, false},
-	"checkpoint_incompatible": {http.StatusUnprocessableEntity, false},
-	"restore_failed":          {http.StatusInternalServerError, true},
-	"layer_refused":           {http.StatusUnprocessableEntity, false},
-	"layer_missing":           {http.StatusNotFound, false},
-	"wrong_installation":      {http.StatusConflict, false},
-	"invalid_resources":       {http.StatusUnprocessableEntity, false},
-	"no_capacity":             {http.StatusServiceUnavailable, true},
-	"start_failed":            {http.StatusInternalServerError, true},
-	"internal":                {http.StatusInternalServerError, true},
-}
 
 // The cause goes to hostd's log only; the message must not contain paths or keys.
 type refusal struct {
@@ -83,6 +54,6 @@ func hostError(err error) (int, wire.HostError) {
 		}
 		known = &refusal{code: "internal", message: message}
 	}
-	kind := codes[known.code]
-	return kind.status, wire.HostError{Code: known.code, Message: known.message, Retryable: kind.retryable, Details: known.details}
+	kind := wire.HostErrors[known.code]
+	return kind.Status, wire.HostError{Code: known.code, Message: known.message, Retryable: kind.Retryable, Details: known.details}
 }

@@ -11,7 +11,7 @@ type events struct {
 	mu      sync.Mutex
 	bootID  string
 	last    int64
-	kept    []wire.Event
+	kept    []wire.HostEvent
 	changed chan struct{}
 }
 
@@ -19,7 +19,7 @@ func newEvents(bootID string) *events {
 	return &events{bootID: bootID, changed: make(chan struct{})}
 }
 
-func (e *events) add(event wire.Event) {
+func (e *events) add(event wire.HostEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last++
@@ -32,12 +32,12 @@ func (e *events) add(event wire.Event) {
 	e.changed = make(chan struct{})
 }
 
-func (e *events) after(seq int64) ([]wire.Event, <-chan struct{}) {
+func (e *events) after(seq int64) ([]wire.HostEvent, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, event := range e.kept {
 		if event.Seq > seq {
-			return append([]wire.Event(nil), e.kept[i:]...), e.changed
+			return append([]wire.HostEvent(nil), e.kept[i:]...), e.changed
 		}
 	}
 	return nil, e.changed

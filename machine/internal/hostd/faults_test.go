@@ -39,7 +39,7 @@ func (d *daemon) killSandbox(slot string) {
 	must(d.t, unix.Kill(pid, unix.SIGKILL))
 }
 
-func (d *daemon) nextEvent(after int64) wire.Event {
+func (d *daemon) nextEvent(after int64) wire.HostEvent {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testns.Patience(patient))
 	defer cancel()
@@ -54,7 +54,7 @@ func (d *daemon) nextEvent(after int64) wire.Event {
 		line, err = reader.ReadBytes('\n')
 		must(d.t, err)
 	}
-	var event wire.Event
+	var event wire.HostEvent
 	must(d.t, json.Unmarshal(line, &event))
 	return event
 }

@@ -88,13 +88,13 @@ func (h *Host) workspaceFiles(look *cachePass, workspace string) (wire.SubjectFi
 	return files, err
 }
 
-func (h *Host) capacity() (wire.Capacity, error) {
+func (h *Host) capacity() (wire.HostCapacity, error) {
 	total, free, reserve, err := h.pool.Usage()
 	disk := h.config.Capacity.DiskGiB
 	if disk == 0 {
 		disk = int(total >> 30)
 	}
-	return wire.Capacity{CPUMillis: h.config.Capacity.CPUMillis, MemoryMiB: h.config.Capacity.MemoryMiB,
+	return wire.HostCapacity{CPUMillis: h.config.Capacity.CPUMillis, MemoryMiB: h.config.Capacity.MemoryMiB,
 		HeadroomMiB: h.config.MemoryHeadroomMinMiB, DiskGiB: disk, PoolBytes: total, PoolFreeBytes: free, ReserveBytes: reserve}, err
 }
 
@@ -113,7 +113,7 @@ func (h *Host) measureMachines(_ context.Context, r wire.MeasureRequest) (wire.S
 }
 
 func (h *Host) statsOf(machines []*engine.Sandbox) (wire.Stats, error) {
-	stats := wire.Stats{Machines: []wire.MachineStats{}}
+	stats := wire.Stats{Machines: []wire.MachineCounters{}}
 	for _, s := range machines {
 		one, err := h.countersOf(s)
 		if errors.Is(err, errNoDisk) {

@@ -89,7 +89,7 @@ func (h *Host) noticeEnd(s *engine.Sandbox) {
 	if !h.isListed(s) {
 		return // it was stopped on request, and the caller cleans up
 	}
-	h.noteLast(s, wire.MachineStats{})
+	h.noteLast(s, wire.MachineCounters{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.machines[claim.Owner] != s || h.stopping[s] {
@@ -99,7 +99,7 @@ func (h *Host) noticeEnd(s *engine.Sandbox) {
 	h.dead[claim.Owner] = append(h.dead[claim.Owner], s)
 	reason := h.deathReason(s)
 	h.log.Warn("a machine ended", "workspace", claim.Owner, "epoch", claim.Epoch, "slot", s.Slot, "reason", reason)
-	h.events.add(wire.Event{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now()), Counters: h.last.of(claim.Owner)})
+	h.events.add(wire.HostEvent{Kind: "died", Subject: wire.SubjectOf(claim.Owner), Epoch: claim.Epoch, Fence: claim.Fence, Reason: reason, At: stamp(time.Now()), Counters: h.last.of(claim.Owner)})
 }
 
 func (h *Host) isListed(s *engine.Sandbox) bool {
@@ -160,7 +160,7 @@ func (h *Host) describe(s *engine.Sandbox) wire.Machine {
 		Slot: s.Slot, State: "running", Disk: claim.Disk, Address: s.AgentAddress(), AgentKey: h.engine.AgentKey(s.Slot, claim.Epoch),
 		StartedAt: claim.StartedAt, Connected: claim.Connected, Egress: h.router.Egress(s.Slot),
 		Resources: wire.Resources{CPUMillis: record.Size.CPUMillis, MemoryMiB: record.Size.MemoryMiB, DiskGiB: claim.DiskGiB},
-		Engine:    record.Engine, Protocol: record.AgentProtocol(), EngineRefused: h.refusesEngine(record.Engine),
+		Engine:    record.Engine, AgentProtocol: record.AgentProtocol(), EngineRefused: h.refusesEngine(record.Engine),
 		RefusedVolumes: claim.RefusedVolumes,
 	}
 	if claim.State != engine.Running {

@@ -57,7 +57,7 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	}
 
 	child := newID()
-	clone := wire.CloneRequest{Fence: d.fence(child, 1), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID()}
+	clone := wire.CloneRequest{Fence: d.fence(child, 1), Source: wire.Workspace(workspace), SourceCheckpointID: id, CheckpointID: newID()}
 	d.ok(d.call("POST", "/checkpoints/clone", clone, nil))
 	request := d.restoreRequest(child, clone.CheckpointID, 1)
 	request.RenewIdentity = true
@@ -68,7 +68,7 @@ func TestAMemoryWhoseTmpIsInItGoesOnWithIt(t *testing.T) {
 	}
 	d.stop(forked)
 
-	alone := wire.CloneRequest{Fence: d.fence(workspace, 4), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID(), DiskOnly: true}
+	alone := wire.CloneRequest{Fence: d.fence(workspace, 4), Source: wire.Workspace(workspace), SourceCheckpointID: id, CheckpointID: newID(), DiskOnly: true}
 	d.ok(d.call("POST", "/checkpoints/clone", alone, nil))
 	m = d.restore(workspace, alone.CheckpointID, 4)
 	if text := d.run(m, "test $("+kind+") != tmpfs && ls /tmp | wc -l; stat -c %a /tmp; cat /home/open; wc -c < /proc/sys/kernel/random/boot_id"); text != "0\n1777\nopen\n37" {

@@ -31,26 +31,26 @@ func (h *Host) refusesMemory(m manifest) (why string, cause error) {
 	case m.Version != manifestVersion || m.SpecVersion < engine.SpecVersionMin || m.SpecVersion > engine.SpecVersion:
 		return wire.RefusedServiceVersion, nil
 	case m.engineKind() != wire.EngineGVisor:
-		return wire.RefusedNotKept, fmt.Errorf("no engine of kind %s is on this computer", m.EngineKind)
+		return wire.RefusedEngineNotKept, fmt.Errorf("no engine of kind %s is on this computer", m.EngineKind)
 	case h.refusesEngine(m.Engine):
-		return wire.RefusedEngine, fmt.Errorf("%s is in engines_refused", m.Engine)
+		return wire.RefusedEngineRefused, fmt.Errorf("%s is in engines_refused", m.Engine)
 	case !h.processor.has(m):
 		return wire.RefusedProcessor, fmt.Errorf("missing here: %v", h.processor.lacks(m.Processor))
 	case !wire.SpeaksTo(m.protocol()):
 		return wire.RefusedAgentProtocol, nil
 	}
 	if err := h.engine.Keeps(m.Engine, m.AgentSHA256); err != nil {
-		return wire.RefusedNotKept, err
+		return wire.RefusedEngineNotKept, err
 	}
 	return "", nil
 }
 
 var memoryRefusals = map[string]string{
 	wire.RefusedServiceVersion: "The checkpoint was written by another version of the service",
-	wire.RefusedEngine:         "The engine of the checkpoint may start nothing any more",
+	wire.RefusedEngineRefused:  "The engine of the checkpoint may start nothing any more",
 	wire.RefusedProcessor:      "The checkpoint was written on a processor that can do what this one cannot",
 	wire.RefusedAgentProtocol:  "The checkpoint's agent speaks another protocol",
-	wire.RefusedNotKept:        "The engine or the agent of the checkpoint is not on this computer",
+	wire.RefusedEngineNotKept:  "The engine or the agent of the checkpoint is not on this computer",
 }
 
 // The engine and agent stay until release.
@@ -60,7 +60,7 @@ func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 		if release, cause = h.engine.Hold(m.Engine, m.AgentSHA256); cause == nil {
 			return release, nil
 		}
-		why = wire.RefusedNotKept // removed since the check
+		why = wire.RefusedEngineNotKept // removed since the check
 	}
 	return nil, h.memoryRefusal("checkpoint_incompatible", memoryRefusals[why], why, m, cause)
 }

@@ -86,7 +86,7 @@ func (n *resolverLink) over(link *nameLink) {
 
 // tell returns when no resolver answers under an earlier policy. A nil policy allows all names. The router has the
 // policy already, and so a new resolver.
-func (n *resolverLink) tell(ctx context.Context, machine netip.Addr, policy *wire.EgressPolicy) error {
+func (n *resolverLink) tell(ctx context.Context, machine netip.Addr, policy *wire.HostEgress) error {
 	ctx, cancel := context.WithTimeout(ctx, resolverAlone)
 	defer cancel()
 	select {
@@ -112,7 +112,7 @@ func (n *resolverLink) tell(ctx context.Context, machine netip.Addr, policy *wir
 	}
 }
 
-func (l *nameLink) tell(machine netip.Addr, policy *wire.EgressPolicy) error {
+func (l *nameLink) tell(machine netip.Addr, policy *wire.HostEgress) error {
 	acked := make(chan struct{})
 	l.mu.Lock()
 	l.next++
@@ -124,7 +124,7 @@ func (l *nameLink) tell(machine netip.Addr, policy *wire.EgressPolicy) error {
 		defer l.mu.Unlock()
 		delete(l.waiting, id)
 	}()
-	if err := l.write(resolver.FromHost{ID: id, Policies: map[netip.Addr]*wire.EgressPolicy{machine: policy}}); err != nil {
+	if err := l.write(resolver.FromHost{ID: id, Policies: map[netip.Addr]*wire.HostEgress{machine: policy}}); err != nil {
 		return err
 	}
 	select {
@@ -158,7 +158,7 @@ func (n *resolverLink) forget(machine netip.Addr) {
 	delete(n.denied, machine)
 	n.mu.Unlock()
 	if link != nil {
-		_ = link.write(resolver.FromHost{Policies: map[netip.Addr]*wire.EgressPolicy{machine: nil}}) // fails only if the resolver has ended
+		_ = link.write(resolver.FromHost{Policies: map[netip.Addr]*wire.HostEgress{machine: nil}}) // fails only if the resolver has ended
 	}
 }
 
@@ -236,7 +236,7 @@ func oldest(of map[string]*deniedName) string {
 	return slices.MinFunc(slices.Collect(maps.Keys(of)), func(a, b string) int { return cmp.Or(of[a].last.Compare(of[b].last), cmp.Compare(a, b)) })
 }
 
-func (n *resolverLink) refusedTo(machine netip.Addr, now time.Time) (list []wire.EgressDenial) {
+func (n *resolverLink) refusedTo(machine netip.Addr, now time.Time) (list []wire.HostDenial) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, known := range n.denied[machine] {
@@ -244,7 +244,7 @@ func (n *resolverLink) refusedTo(machine netip.Addr, now time.Time) (list []wire
 			delete(n.denied[machine], name)
 			continue
 		}
-		list = append(list, wire.EgressDenial{Name: &name, Protocol: wire.DeniedDNS, Count: known.count, FirstAt: stamp(known.first), LastAt: stamp(known.last)})
+		list = append(list, wire.HostDenial{Name: &name, Protocol: wire.DeniedDNS, Count: known.count, FirstAt: stamp(known.first), LastAt: stamp(known.last)})
 	}
 	return list
 }

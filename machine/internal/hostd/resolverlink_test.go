@@ -42,8 +42,8 @@ func read(t *testing.T, conn net.Conn) (message resolver.FromHost) {
 	return message
 }
 
-func denyAll() *wire.EgressPolicy {
-	return &wire.EgressPolicy{Revision: "r1", Mode: wire.EgressDenyAll, Rules: []wire.EgressRule{}, CIDRs: []string{}}
+func denyAll() *wire.HostEgress {
+	return &wire.HostEgress{Revision: "r1", Mode: wire.EgressDenyAll, Rules: []wire.HostEgressRule{}, CIDRs: []string{}}
 }
 
 func TestAPolicyWaitsUntilTheResolverSaysThatItTookIt(t *testing.T) {

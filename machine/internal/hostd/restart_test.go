@@ -213,7 +213,7 @@ func (d *daemon) dieInRestore(point, source, id string) {
 
 func (d *daemon) dieInClone(point, source, id string) {
 	d.setFailpoints(Failpoints{point: "kill9"})
-	request := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(source), SourceCheckpoint: id, CheckpointID: newID()}
+	request := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(source), SourceCheckpointID: id, CheckpointID: newID()}
 	d.restartAfter(point, d.call("POST", "/checkpoints/clone", request, nil))
 	d.ok(d.call("POST", "/checkpoints/clone", request, nil))
 	d.counts(d.restore(request.Owner(), request.CheckpointID, 1), 0)
@@ -270,7 +270,7 @@ func TestAStepThatFailsIsTakenBack(t *testing.T) {
 				t.Fatalf("%s left the disks %v", point, disks)
 			}
 		case "clone":
-			request := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(source), SourceCheckpoint: id, CheckpointID: newID()}
+			request := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(source), SourceCheckpointID: id, CheckpointID: newID()}
 			d.refused(d.call("POST", "/checkpoints/clone", request, nil), "checkpoint_failed")
 			d.isEmpty(point, filepath.Join(d.dir, "pool/ws", request.Owner(), "checkpoints"))
 		}

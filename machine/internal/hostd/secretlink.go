@@ -50,7 +50,7 @@ func newSecretLink(conn net.Conn, end func()) *secretLink {
 }
 
 // nil means that no port is redirected to the proxy.
-func secretsOf(s *engine.Sandbox, policy wire.EgressPolicy) *wire.SecretsOf {
+func secretsOf(s *engine.Sandbox, policy wire.HostEgress) *wire.SecretsOf {
 	claim := s.Record().Claim
 	if len(policy.SecretPorts) == 0 || policy.Mode == wire.EgressDenyAll || claim == nil {
 		return nil

@@ -35,7 +35,7 @@ func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
 		}
 	}
 	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{Subjects: []wire.Subject{m.Subject, wire.Workspace("../" + m.ID)}}, nil), "bad_request")
-	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{Subjects: make([]wire.Subject, measuresMax+1)}, nil), "bad_request")
+	d.refused(d.call("POST", "/disks/measure", wire.MeasureRequest{Subjects: make([]wire.Subject, wire.MeasuresMax+1)}, nil), "bad_request")
 	d.stop(m)
 }
 

@@ -30,7 +30,7 @@ type bootRequest struct {
 func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
 	if current := h.engine.Version(); h.refusesEngine(current) {
 		return wire.Machine{}, &refusal{code: "start_failed", message: "The engine of this computer may start nothing any more",
-			cause: fmt.Errorf("%s is in engines_refused", current), details: map[string]any{"why": wire.RefusedEngine}}
+			cause: fmt.Errorf("%s is in engines_refused", current), details: map[string]any{"why": wire.RefusedEngineRefused}}
 	}
 	release, err := h.admit(r.Owner(), r.Resources)
 	if err != nil {

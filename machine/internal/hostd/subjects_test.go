@@ -75,7 +75,7 @@ func TestMachinesOfOtherKindsLiveBesideAWorkspaceWithTheSameID(t *testing.T) {
 	d.stop(workspace)
 }
 
-func (d *daemon) ended(path string, request any) *wire.MachineStats {
+func (d *daemon) ended(path string, request any) *wire.MachineCounters {
 	d.t.Helper()
 	var ended wire.Ended
 	d.ok(d.call("POST", path, request, &ended))
@@ -113,10 +113,10 @@ func TestTheLastCountersOfManyAreForgottenWhenTheyAreOld(t *testing.T) {
 	var last lastCounters
 	began := time.Unix(1_700_000_000, 0)
 	for range countersLooseAt {
-		last.keep(newID(), wire.MachineStats{}, began)
+		last.keep(newID(), wire.MachineCounters{}, began)
 	}
-	last.keep("young", wire.MachineStats{Fence: 7}, began.Add(countersKept/2))
-	last.keep("youngest", wire.MachineStats{}, began.Add(countersKept+1))
+	last.keep("young", wire.MachineCounters{Fence: 7}, began.Add(countersKept/2))
+	last.keep("youngest", wire.MachineCounters{}, began.Add(countersKept+1))
 	if len(last.known) != 2 || last.of("young").Fence != 7 {
 		t.Fatalf("%d are remembered", len(last.known))
 	}

@@ -242,7 +242,7 @@ func (h *Host) tellChanges(w http.ResponseWriter, r *http.Request, request wire.
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
-	err = treefiles.WriteChanges(w, treefiles.Changed{Upper: upper, Merged: merged, BytesMax: request.BytesMax, EntriesMax: request.EntriesMax})
+	err = treefiles.WriteChanges(w, treefiles.Changed{Upper: upper, Merged: merged, BytesMax: request.BytesMax, EntriesMax: int64(request.EntriesMax)})
 	if err != nil && r.Context().Err() == nil {
 		h.log.Error("what a command changed could not be read", "of", owner, "error", err)
 	}

@@ -88,7 +88,7 @@ func TestACheckpointGoesOnUnderTheEngineThatWroteItWhenHostdHasAnother(t *testin
 		t.Fatalf("the fork runs under %s", fork.Engine)
 	}
 	copied := newID()
-	d.ok(d.call("POST", "/checkpoints/clone", wire.CloneRequest{Fence: d.fence(copied, 1), Source: wire.Workspace(asleep), SourceCheckpoint: next, CheckpointID: next}, nil))
+	d.ok(d.call("POST", "/checkpoints/clone", wire.CloneRequest{Fence: d.fence(copied, 1), Source: wire.Workspace(asleep), SourceCheckpointID: next, CheckpointID: next}, nil))
 
 	for _, workspace := range []string{asleep, awake.Owner(), child} {
 		d.deleteWorkspace(workspace)
@@ -127,7 +127,7 @@ type edit struct{ file, old, new string }
 
 func (d *daemon) builtAs(program, oldest, newest string) string {
 	d.t.Helper()
-	const file = "../wire/agent.go"
+	const file = "../wire/generated_agent.go"
 	return d.built(program, program+"-"+oldest+"-"+newest,
 		edit{file, fmt.Sprintf("AgentProtocol    = %d", wire.AgentProtocol), "AgentProtocol    = " + newest},
 		edit{file, fmt.Sprintf("AgentProtocolMin = %d", wire.AgentProtocolMin), "AgentProtocolMin = " + oldest})
@@ -175,8 +175,8 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	fresh := d.startMachine(newID(), 1)
 	resumed := d.restore(workspace, id, 2)
 	at := d.counts(resumed, 0)
-	if fresh.Protocol != newer || resumed.Protocol != wire.AgentProtocol {
-		t.Fatalf("a new machine's agent speaks %d, the resumed one's %d", fresh.Protocol, resumed.Protocol)
+	if fresh.AgentProtocol != newer || resumed.AgentProtocol != wire.AgentProtocol {
+		t.Fatalf("a new machine's agent speaks %d, the resumed one's %d", fresh.AgentProtocol, resumed.AgentProtocol)
 	}
 	next := newID()
 	d.checkpoint(resumed, next, "paused")
@@ -185,8 +185,8 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	d.start()
 	resumed = d.restore(workspace, next, 3)
 	d.counts(resumed, at)
-	if resumed.Protocol != wire.AgentProtocol || d.machineOf(fresh.Owner()).Protocol != newer {
-		t.Fatalf("after another suspend the agent speaks %d", resumed.Protocol)
+	if resumed.AgentProtocol != wire.AgentProtocol || d.machineOf(fresh.Owner()).AgentProtocol != newer {
+		t.Fatalf("after another suspend the agent speaks %d", resumed.AgentProtocol)
 	}
 	path := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool/ws", ancient, "checkpoints", ancientID, manifestName)
 	d.reseal(path, func(m *manifest) { m.Protocol = 0 }) // as in manifests without a protocol, which means 1

@@ -20,7 +20,6 @@ var (
 const (
 	layersMax   = 32
 	namesMax    = 256
-	measuresMax = 500
 	numberMax   = 1 << 53 // largest range that JavaScript counts exactly
 	memoryMin   = 64
 	memoryMax   = 1 << 20
@@ -159,13 +158,13 @@ func checkDiskCapture(r wire.CheckpointRequest) error {
 }
 
 func checkClone(r wire.CloneRequest) error {
-	if err := cmp.Or(checkFence(r.Fence), checkCheckpointID(r.CheckpointID), checkCheckpointID(r.SourceCheckpoint)); err != nil {
+	if err := cmp.Or(checkFence(r.Fence), checkCheckpointID(r.CheckpointID), checkCheckpointID(r.SourceCheckpointID)); err != nil {
 		return err
 	}
 	if !isSubject(r.Source) {
 		return refuse("bad_request", "source is not a kind and a UUID")
 	}
-	if r.Source == r.Subject && r.SourceCheckpoint == r.CheckpointID {
+	if r.Source == r.Subject && r.SourceCheckpointID == r.CheckpointID {
 		return refuse("bad_request", "A checkpoint cannot be copied onto itself")
 	}
 	return nil
@@ -201,7 +200,7 @@ func checkNames(names []string, pattern *regexp.Regexp) error {
 }
 
 func checkMeasure(r wire.MeasureRequest) error {
-	if len(r.Subjects) > measuresMax {
+	if len(r.Subjects) > wire.MeasuresMax {
 		return refuse("bad_request", "at most 500 subjects")
 	}
 	for _, subject := range r.Subjects {

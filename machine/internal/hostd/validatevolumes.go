@@ -52,7 +52,7 @@ func isMountPath(p string) bool {
 }
 
 func checkVolumeMeasure(r wire.VolumeMeasureRequest) error {
-	if len(r.VolumeIDs) > measuresMax {
+	if len(r.VolumeIDs) > wire.MeasuresMax {
 		return refuse("bad_request", "at most 500 volumes")
 	}
 	for _, id := range r.VolumeIDs {

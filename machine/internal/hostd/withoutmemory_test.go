@@ -50,7 +50,7 @@ func (d *daemon) refusedInInventory(workspace, id string) string {
 
 func (d *daemon) boots(workspace, id string, epoch int64) wire.Machine {
 	d.t.Helper()
-	clone := wire.CloneRequest{Fence: d.fence(workspace, epoch), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID(), DiskOnly: true}
+	clone := wire.CloneRequest{Fence: d.fence(workspace, epoch), Source: wire.Workspace(workspace), SourceCheckpointID: id, CheckpointID: newID(), DiskOnly: true}
 	d.ok(d.call("POST", "/checkpoints/clone", clone, nil))
 	if why := d.refusedInInventory(workspace, clone.CheckpointID); why != "" {
 		d.t.Fatalf("a disk alone is refused: %s", why)
@@ -83,13 +83,13 @@ func TestAMemoryThatThisProcessorCannotRestoreIsRefusedWithItsWayOutAndItsDiskBo
 	if missing := d.filesOf(workspace).Checkpoints[0].MissingFeatures; !slices.Equal(missing, []string{"another"}) {
 		t.Fatalf("the inventory says that %v are missing", missing)
 	}
-	fork := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID()}
+	fork := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(workspace), SourceCheckpointID: id, CheckpointID: newID()}
 	refusal := d.call("POST", "/checkpoints/clone", fork, nil)
 	d.refused(refusal, "checkpoint_incompatible")
 	if missing, _ := refusal.Details["missing_features"].([]any); len(missing) != 1 || missing[0] != "another" {
 		t.Fatalf("the refusal says %v", refusal.Details)
 	}
-	snapshot := wire.CloneRequest{Fence: d.fence(workspace, 2), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID()}
+	snapshot := wire.CloneRequest{Fence: d.fence(workspace, 2), Source: wire.Workspace(workspace), SourceCheckpointID: id, CheckpointID: newID()}
 	d.ok(d.call("POST", "/checkpoints/clone", snapshot, nil))
 	d.stop(d.boots(workspace, id, 2))
 
@@ -106,7 +106,7 @@ func TestAMemoryThatThisProcessorCannotRestoreIsRefusedWithItsWayOutAndItsDiskBo
 	bytes[len(bytes)/2] ^= 1
 	must(t, os.WriteFile(image, bytes, 0o600))
 	d.refusedMemory(workspace, id, "checkpoint_corrupt", wire.RefusedDamaged)
-	d.refused(d.call("POST", "/checkpoints/clone", wire.CloneRequest{Fence: d.fence(workspace, 4), Source: wire.Workspace(workspace), SourceCheckpoint: id, CheckpointID: newID()}, nil), "checkpoint_corrupt")
+	d.refused(d.call("POST", "/checkpoints/clone", wire.CloneRequest{Fence: d.fence(workspace, 4), Source: wire.Workspace(workspace), SourceCheckpointID: id, CheckpointID: newID()}, nil), "checkpoint_corrupt")
 	d.boots(workspace, id, 4)
 }
 
@@ -126,13 +126,13 @@ func TestNothingStartsUnderAnEngineThatIsRefusedAndWhatRunsRunsOn(t *testing.T) 
 		t.Fatal("the machine's engine is refused, and nobody is told")
 	}
 	refusal := d.call("POST", "/machines/start", d.startRequest(newID(), 1), nil)
-	if d.refused(refusal, "start_failed"); refusal.Details["why"] != wire.RefusedEngine {
+	if d.refused(refusal, "start_failed"); refusal.Details["why"] != wire.RefusedEngineRefused {
 		t.Fatalf("a start is refused with %+v", refusal)
 	}
 	if inventory := d.inventory(); inventory.Slots+inventory.Shells > 0 {
 		t.Fatalf("%d slots and %d shells wait under a refused engine", inventory.Slots, inventory.Shells)
 	}
-	d.refusedMemory(workspace, id, "checkpoint_incompatible", wire.RefusedEngine)
+	d.refusedMemory(workspace, id, "checkpoint_incompatible", wire.RefusedEngineRefused)
 	fork := wire.CheckpointRequest{Fence: d.fence(awake.Owner(), 1), CheckpointID: newID(), Into: into(newID()), IntoFence: 1, Then: "running"}
 	d.refused(d.call("POST", "/machines/checkpoint", fork, nil), "checkpoint_incompatible")
 	at = d.counts(awake, at)
@@ -144,7 +144,7 @@ func TestNothingStartsUnderAnEngineThatIsRefusedAndWhatRunsRunsOn(t *testing.T) 
 	if fresh := d.startMachine(newID(), 1); fresh.Engine != second || d.machineOf(fresh.Owner()).EngineRefused {
 		t.Fatalf("a new machine runs under %s", fresh.Engine)
 	}
-	d.refusedMemory(workspace, id, "checkpoint_incompatible", wire.RefusedEngine)
+	d.refusedMemory(workspace, id, "checkpoint_incompatible", wire.RefusedEngineRefused)
 	if booted := d.boots(workspace, id, 2); booted.Engine != second {
 		t.Fatalf("the disk boots under %s", booted.Engine)
 	}
@@ -152,7 +152,7 @@ func TestNothingStartsUnderAnEngineThatIsRefusedAndWhatRunsRunsOn(t *testing.T) 
 	last := newID()
 	d.checkpoint(awake, last, "paused") // a suspend still saves the machine
 	d.stop(awake)
-	if why := d.refusedInInventory(awake.Owner(), last); why != wire.RefusedEngine {
+	if why := d.refusedInInventory(awake.Owner(), last); why != wire.RefusedEngineRefused {
 		t.Fatalf("the memory of the refused engine is %q", why)
 	}
 	d.kill()

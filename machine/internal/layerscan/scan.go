@@ -47,7 +47,7 @@ func (s *scan) all(dropped layers.Dropped) []wire.LayerFinding {
 func (s *scan) trimmed(last string, err error) []wire.LayerFinding {
 	switch most := wire.LayerFindingsMax; {
 	case len(s.found) > most || err != nil && len(s.found) == most:
-		return append(s.found[:most-1], finding(last, wire.FindingTooMany, 1))
+		return append(s.found[:most-1], finding(last, wire.FindingTooManyFindings, 1))
 	case err != nil:
 		return append(s.found, finding(last, wire.FindingNotScanned, 1))
 	default:

@@ -91,7 +91,7 @@ func TestAScanEndsAtTheBoundsOfALayerAndSaysSo(t *testing.T) {
 	s := scanOf(root, 0)
 	s.found = make([]wire.LayerFinding, wire.LayerFindingsMax+3)
 	trimmed := s.trimmed("last", nil)
-	if len(trimmed) != wire.LayerFindingsMax || trimmed[wire.LayerFindingsMax-1] != finding("last", wire.FindingTooMany, 1) {
+	if len(trimmed) != wire.LayerFindingsMax || trimmed[wire.LayerFindingsMax-1] != finding("last", wire.FindingTooManyFindings, 1) {
 		t.Errorf("of too many findings %d are told", len(trimmed))
 	}
 }

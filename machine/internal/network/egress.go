@@ -11,7 +11,7 @@ import (
 )
 
 // SetEgress also applies to existing connections before it returns. Before Connect, it only stores the policy.
-func (r *Router) SetEgress(name string, p wire.EgressPolicy) error {
+func (r *Router) SetEgress(name string, p wire.HostEgress) error {
 	if err := egress.Check(p); err != nil {
 		return err
 	}
@@ -104,10 +104,10 @@ func (r *Router) Machine(name string) (netip.Addr, error) {
 }
 
 // Restricted omits machines with allow_all.
-func (r *Router) Restricted() map[netip.Addr]wire.EgressPolicy {
+func (r *Router) Restricted() map[netip.Addr]wire.HostEgress {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	found := map[netip.Addr]wire.EgressPolicy{}
+	found := map[netip.Addr]wire.HostEgress{}
 	for _, s := range r.slots {
 		if !s.outlet.matcher.IsOpen() {
 			found[r.address(s.index, 2)] = s.outlet.matcher.Policy

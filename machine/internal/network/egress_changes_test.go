@@ -62,7 +62,7 @@ func TestAfterAChangeNothingArrivesOverAConnectionThatIsNoLongerAllowed(t *testi
 	must(t, inNamespace(uplink, func() (err error) { listener, err = net.Listen("tcp4", public+":443"); return err }))
 	defer listener.Close()
 	for _, change := range []struct {
-		to   wire.EgressPolicy
+		to   wire.HostEgress
 		want bool
 	}{{allowlist("r1", []string{public + "/32"}), true}, {mode("r2", wire.EgressDenyAll), false}} {
 		must(t, r.SetEgress("a", mode("r0", wire.EgressAllowAll)))

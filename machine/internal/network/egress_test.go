@@ -37,7 +37,7 @@ func TestAnAllowlistLetsOutToTheAddressesOfItsNamesAndItsNetworksAlone(t *testin
 }
 
 func TestUnderDenyAllAndAnEmptyAllowlistNothingLeavesAndItIsHeardAtOnce(t *testing.T) {
-	for _, p := range []wire.EgressPolicy{mode("r1", wire.EgressDenyAll), allowlist("r1", nil), allowlist("r1", nil, "api.example.com")} {
+	for _, p := range []wire.HostEgress{mode("r1", wire.EgressDenyAll), allowlist("r1", nil), allowlist("r1", nil, "api.example.com")} {
 		t.Run(fmt.Sprintf("%s %d", p.Mode, len(p.Rules)), func(t *testing.T) {
 			w := openPoliced(t, p, nameserver)
 			received := receive(t, w.uplink, 9999)
@@ -74,7 +74,7 @@ func TestUnderNoPolicyIsAnythingPrivateReached(t *testing.T) {
 	private := []string{"10.9.9.9", "172.16.5.5", "192.168.77.1", "169.254.169.254", "100.64.1.1", "168.63.129.16"}
 	w := openPoliced(t, mode("r1", wire.EgressAllowAll), private...)
 	w.reaches(public, 80)
-	for _, p := range []wire.EgressPolicy{mode("r2", wire.EgressAllowAll), allowlist("r3", []string{public + "/32"}, "rebinds.example.com"), mode("r4", wire.EgressDenyAll)} {
+	for _, p := range []wire.HostEgress{mode("r2", wire.EgressAllowAll), allowlist("r3", []string{public + "/32"}, "rebinds.example.com"), mode("r4", wire.EgressDenyAll)} {
 		w.set(p)
 		if p.Mode == wire.EgressAllowlist { // a name that resolves to them
 			must(t, w.grant("rebinds.example.com", append(private, public)...))

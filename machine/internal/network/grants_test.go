@@ -89,7 +89,7 @@ func TestManyRulesOfManyMachinesCostAPacketNothingAndAChangeLittle(t *testing.T)
 	uplink := testNamespace(t, public)
 	serve(t, uplink, 443)
 	r := openTest(t, testConfig(t, uplink.Name()))
-	rulesOf := func(revision string, slot int) wire.EgressPolicy {
+	rulesOf := func(revision string, slot int) wire.HostEgress {
 		hosts := []string{}
 		for i := range rulesEach {
 			hosts = append(hosts, fmt.Sprintf("h%d.m%d.example.com", i, slot))

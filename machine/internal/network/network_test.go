@@ -274,7 +274,7 @@ func BenchmarkAttach(b *testing.B) {
 }
 
 func BenchmarkConnect(b *testing.B) {
-	for name, policy := range map[string]wire.EgressPolicy{"default": egress.Default(), "allowlist": allowlist("r1", []string{"8.8.8.0/24"}, "api.example.com")} {
+	for name, policy := range map[string]wire.HostEgress{"default": egress.Default(), "allowlist": allowlist("r1", []string{"8.8.8.0/24"}, "api.example.com")} {
 		b.Run(name, func(b *testing.B) {
 			r, err := Open(context.Background(), Config{Instance: "be7c", MachineNetwork: machineNetwork, Uplink: UplinkNone, RunDir: b.TempDir()})
 			if err != nil {

@@ -37,7 +37,7 @@ func openOutlet() outlet {
 }
 
 // Addresses of names that are still allowed stay reachable.
-func (o outlet) with(p wire.EgressPolicy) outlet {
+func (o outlet) with(p wire.HostEgress) outlet {
 	next := outlet{matcher: egress.NewMatcher(p), mark: openMark, grants: maps.Clone(o.grants), counts: o.counts}
 	for !next.matcher.IsOpen() && (next.mark == openMark || next.mark == o.mark) {
 		next.mark = rand.Uint32()

@@ -22,16 +22,16 @@ const (
 	usable = time.Minute
 )
 
-func allowlist(revision string, cidrs []string, hosts ...string) wire.EgressPolicy {
-	p := wire.EgressPolicy{Revision: revision, Mode: wire.EgressAllowlist, Rules: []wire.EgressRule{}, CIDRs: append([]string{}, cidrs...)}
+func allowlist(revision string, cidrs []string, hosts ...string) wire.HostEgress {
+	p := wire.HostEgress{Revision: revision, Mode: wire.EgressAllowlist, Rules: []wire.HostEgressRule{}, CIDRs: append([]string{}, cidrs...)}
 	for _, host := range hosts {
-		p.Rules = append(p.Rules, wire.EgressRule{Host: host, Ports: []int{443}})
+		p.Rules = append(p.Rules, wire.HostEgressRule{Host: host, Ports: []int{443}})
 	}
 	return p
 }
 
-func mode(revision, mode string) wire.EgressPolicy {
-	return wire.EgressPolicy{Revision: revision, Mode: mode, Rules: []wire.EgressRule{}, CIDRs: []string{}}
+func mode(revision, mode string) wire.HostEgress {
+	return wire.HostEgress{Revision: revision, Mode: mode, Rules: []wire.HostEgressRule{}, CIDRs: []string{}}
 }
 
 type policed struct {
@@ -42,12 +42,12 @@ type policed struct {
 	a      machine
 }
 
-func openPoliced(t *testing.T, p wire.EgressPolicy, more ...string) policed {
+func openPoliced(t *testing.T, p wire.HostEgress, more ...string) policed {
 	t.Helper()
 	return openPolicedWith(t, func(*Config) {}, p, more...)
 }
 
-func openPolicedWith(t *testing.T, change func(*Config), p wire.EgressPolicy, more ...string) policed {
+func openPolicedWith(t *testing.T, change func(*Config), p wire.HostEgress, more ...string) policed {
 	t.Helper()
 	uplink := testNamespace(t, append(more, public, second, third)...)
 	for _, port := range []int{80, 443} {
@@ -61,7 +61,7 @@ func openPolicedWith(t *testing.T, change func(*Config), p wire.EgressPolicy, mo
 	return w
 }
 
-func (w policed) set(p wire.EgressPolicy) {
+func (w policed) set(p wire.HostEgress) {
 	w.t.Helper()
 	must(w.t, w.r.SetEgress("a", p))
 	if got := w.r.Egress("a"); got != (wire.EgressInForce{Revision: p.Revision, State: wire.EgressEnforced}) {

@@ -16,8 +16,8 @@ import (
 
 // policyFile is for the next hostd. Without a file, the default policy applies.
 type policyFile struct {
-	Policy wire.EgressPolicy `json:"policy"`
-	Mark   uint32            `json:"mark"`
+	Policy wire.HostEgress `json:"policy"`
+	Mark   uint32          `json:"mark"`
 	// Counts from before the last reload.
 	Refused []Refusal `json:"refused,omitempty"`
 }
@@ -59,7 +59,7 @@ func (r *Router) adoptPolicies() error {
 		o, past, err := readPolicy(r.policyPath(name))
 		if err != nil {
 			slog.Error("the policy of a machine cannot be read: it reaches nothing until it is told anew", "slot", name, "error", err)
-			o = openOutlet().with(wire.EgressPolicy{Revision: wire.EgressDefault, Mode: wire.EgressDenyAll})
+			o = openOutlet().with(wire.HostEgress{Revision: wire.EgressDefault, Mode: wire.EgressDenyAll})
 			o.failed = true
 		}
 		s.outlet, s.past = o, past

@@ -32,7 +32,7 @@ func proxy(t *testing.T, r *Router) {
 	}()
 }
 
-func (w policed) withSecrets(p wire.EgressPolicy, ports ...int) {
+func (w policed) withSecrets(p wire.HostEgress, ports ...int) {
 	w.t.Helper()
 	p.SecretPorts, p.SecretsOf = ports, &wire.SecretsOf{WorkspaceID: "w", Epoch: 1}
 	w.set(p)
@@ -137,8 +137,8 @@ func listenAsProxy(t *testing.T, r *Router) net.Listener {
 	return listener
 }
 
-func narrower() map[string]wire.EgressPolicy {
-	return map[string]wire.EgressPolicy{"deny_all": mode("closed", wire.EgressDenyAll), "allowlist": allowlist("narrow", []string{second + "/32"})}
+func narrower() map[string]wire.HostEgress {
+	return map[string]wire.HostEgress{"deny_all": mode("closed", wire.EgressDenyAll), "allowlist": allowlist("narrow", []string{second + "/32"})}
 }
 
 func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {

@@ -42,7 +42,7 @@ func answerInTurns(t *testing.T, namespace *os.File, turns ...[]string) {
 	t.Cleanup(func() { udp.Close() })
 }
 
-func servePolicedDNS(t *testing.T, r *Router, policies map[netip.Addr]wire.EgressPolicy) {
+func servePolicedDNS(t *testing.T, r *Router, policies map[netip.Addr]wire.HostEgress) {
 	t.Helper()
 	sockets, err := r.ListenForNames()
 	must(t, err)
@@ -118,7 +118,7 @@ func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 	a := attach(t, r, "a")
 	policy := allowlist("r1", nil, rebinds)
 	must(t, errors.Join(r.SetEgress("a", policy), r.Connect("a")))
-	servePolicedDNS(t, r, map[netip.Addr]wire.EgressPolicy{a.Address: policy})
+	servePolicedDNS(t, r, map[netip.Addr]wire.HostEgress{a.Address: policy})
 	inside := []*atomic.Int64{}
 	for _, address := range private[:3] {
 		inside = append(inside, arrivals(t, uplink, address, "443"))

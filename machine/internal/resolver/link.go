@@ -19,10 +19,10 @@ const LineBytesMax = 1 << 20
 
 // FromHost has policies, acknowledged by number, or answers a Grant.
 type FromHost struct {
-	ID       uint64                            `json:"id"`
-	Policies map[netip.Addr]*wire.EgressPolicy `json:"policies,omitempty"` // null: the machine may ask for everything
-	Granted  bool                              `json:"granted,omitempty"`
-	Grant    bool                              `json:"grant,omitempty"` // answers a Grant, and is not a policy
+	ID       uint64                          `json:"id"`
+	Policies map[netip.Addr]*wire.HostEgress `json:"policies,omitempty"` // null: the machine may ask for everything
+	Granted  bool                            `json:"granted,omitempty"`
+	Grant    bool                            `json:"grant,omitempty"` // answers a Grant, and is not a policy
 }
 
 // ToHost has exactly one field.
@@ -71,7 +71,7 @@ type hostLink struct {
 	tell     chan struct{}
 }
 
-func newHostLink(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) *hostLink {
+func newHostLink(conn net.Conn, policies map[netip.Addr]wire.HostEgress) *hostLink {
 	l := &hostLink{conn: conn, policies: map[netip.Addr]*egress.Matcher{}, waiting: map[uint64]chan bool{}, denied: map[Denied]int64{}, tell: make(chan struct{}, 1)}
 	for machine, policy := range policies {
 		l.policies[machine] = egress.NewMatcher(policy)

@@ -40,7 +40,7 @@ type fakeHost struct {
 	grants  bool
 }
 
-func servePoliced(t *testing.T, policies map[netip.Addr]wire.EgressPolicy, resolvers ...netip.AddrPort) (at string, host *fakeHost) {
+func servePoliced(t *testing.T, policies map[netip.Addr]wire.HostEgress, resolvers ...netip.AddrPort) (at string, host *fakeHost) {
 	t.Helper()
 	udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	must(t, err)
@@ -94,18 +94,18 @@ func (h *fakeHost) send(message FromHost) {
 	}
 }
 
-func (h *fakeHost) set(id uint64, machine netip.Addr, p *wire.EgressPolicy) {
+func (h *fakeHost) set(id uint64, machine netip.Addr, p *wire.HostEgress) {
 	h.t.Helper()
-	h.send(FromHost{ID: id, Policies: map[netip.Addr]*wire.EgressPolicy{machine: p}})
+	h.send(FromHost{ID: id, Policies: map[netip.Addr]*wire.HostEgress{machine: p}})
 	if got := <-h.acks; got != id {
 		h.t.Errorf("acknowledged %d, not %d", got, id)
 	}
 }
 
-func only(hosts ...string) wire.EgressPolicy {
-	p := wire.EgressPolicy{Revision: "r1", Mode: wire.EgressAllowlist, CIDRs: []string{}}
+func only(hosts ...string) wire.HostEgress {
+	p := wire.HostEgress{Revision: "r1", Mode: wire.EgressAllowlist, CIDRs: []string{}}
 	for _, host := range hosts {
-		p.Rules = append(p.Rules, wire.EgressRule{Host: host, Ports: []int{443}})
+		p.Rules = append(p.Rules, wire.HostEgressRule{Host: host, Ports: []int{443}})
 	}
 	return p
 }
@@ -121,7 +121,7 @@ func (h *fakeHost) nothingGranted(what string) {
 
 func TestAMachineWithAnAllowlistIsAnsweredItsNamesAlone(t *testing.T) {
 	upstream, asked := upstream(t, record(t, "api.example.com. 7200 A 203.0.113.10"))
-	at, host := servePoliced(t, map[netip.Addr]wire.EgressPolicy{machine(1): only("api.example.com"), machine(2): {Revision: "r", Mode: wire.EgressDenyAll}}, upstream)
+	at, host := servePoliced(t, map[netip.Addr]wire.HostEgress{machine(1): only("api.example.com"), machine(2): {Revision: "r", Mode: wire.EgressDenyAll}}, upstream)
 	for _, name := range []string{"example.com.", "x.api.example.com.", `x\.api.example.com.`, "evil.org."} {
 		if answer := lookup(t, machine(1), at, name, dns.TypeA); answer.Rcode != dns.RcodeNameError || len(answer.Answer) != 0 {
 			t.Errorf("%s: %v", name, answer)
@@ -153,7 +153,7 @@ func TestAMachineWithAnAllowlistIsAnsweredItsNamesAlone(t *testing.T) {
 
 func TestAnAnswerWaitsForItsGrantAndFailsWithoutOne(t *testing.T) {
 	upstream, _ := upstream(t, record(t, "api.example.com. A 203.0.113.10"))
-	at, host := servePoliced(t, map[netip.Addr]wire.EgressPolicy{machine(1): only("api.example.com")}, upstream)
+	at, host := servePoliced(t, map[netip.Addr]wire.HostEgress{machine(1): only("api.example.com")}, upstream)
 	host.grants = false
 	if answer := lookup(t, machine(1), at, "api.example.com.", dns.TypeA); answer.Rcode != dns.RcodeServerFailure || len(answer.Answer) != 0 {
 		t.Errorf("not granted: %v", answer)
@@ -175,7 +175,7 @@ func TestOnlyPublicAddressesOfTheNameItselfAreGranted(t *testing.T) {
 		record(t, "api.example.com. CNAME cdn.example.net."), record(t, "cdn.example.net. CNAME edge.example.net."),
 		record(t, "edge.example.net. 5 A 203.0.113.10"), record(t, "edge.example.net. A 10.1.2.3"), record(t, "other.example.net. A 203.0.113.66"),
 		record(t, "edge.example.net. AAAA 2001:db8::1"), record(t, "api.example.com. 9 HTTPS 1 . ipv4hint=203.0.113.11"))
-	at, host := servePoliced(t, map[netip.Addr]wire.EgressPolicy{machine(1): only("api.example.com")}, upstream)
+	at, host := servePoliced(t, map[netip.Addr]wire.HostEgress{machine(1): only("api.example.com")}, upstream)
 	answer := lookup(t, machine(1), at, "api.example.com.", dns.TypeA)
 	if len(answer.Answer) != 5 {
 		t.Errorf("%v", answer)
@@ -220,7 +220,7 @@ func TestAPolicyHoldsFromItsAcknowledgementOn(t *testing.T) {
 	at, host := servePoliced(t, nil, upstream)
 	ask := func(name string) int { return lookup(t, machine(1), at, name, dns.TypeA).Rcode }
 	for i := range uint64(50) {
-		deny, allow := wire.EgressPolicy{Revision: "r", Mode: wire.EgressDenyAll}, only("api.example.com")
+		deny, allow := wire.HostEgress{Revision: "r", Mode: wire.EgressDenyAll}, only("api.example.com")
 		host.set(3*i+1, machine(1), &deny)
 		if got := ask("api.example.com."); got != dns.RcodeNameError {
 			t.Fatalf("deny_all: %d", got)
@@ -237,7 +237,7 @@ func TestAPolicyHoldsFromItsAcknowledgementOn(t *testing.T) {
 }
 
 func TestWhoAsksForMoreIsToldWhyANameIsNotThere(t *testing.T) {
-	at, _ := servePoliced(t, map[netip.Addr]wire.EgressPolicy{machine(1): only()})
+	at, _ := servePoliced(t, map[netip.Addr]wire.HostEgress{machine(1): only()})
 	conn := connect(t, machine(1), at)
 	question := new(dns.Msg).SetQuestion("evil.org.", dns.TypeA)
 	question.SetEdns0(answerBytesMax, false)

@@ -22,11 +22,11 @@ const Command = "resolve-names"
 
 // Setup is the first line on stdin.
 type Setup struct {
-	Resolvers  []string                         `json:"resolvers"`   // address or address:port
-	HostsOwn   bool                             `json:"hosts_own"`   // use those of the host's /etc/resolv.conf
-	Blocked    []netip.Prefix                   `json:"blocked"`     // networks that no machine reaches
-	WithUplink bool                             `json:"with_uplink"` // if false, every question fails at once
-	Policies   map[netip.Addr]wire.EgressPolicy `json:"policies"`
+	Resolvers  []string                       `json:"resolvers"`   // address or address:port
+	HostsOwn   bool                           `json:"hosts_own"`   // use those of the host's /etc/resolv.conf
+	Blocked    []netip.Prefix                 `json:"blocked"`     // networks that no machine reaches
+	WithUplink bool                           `json:"with_uplink"` // if false, every question fails at once
+	Policies   map[netip.Addr]wire.HostEgress `json:"policies"`
 }
 
 const (
@@ -78,7 +78,7 @@ func Run() error {
 	return server.Serve(ctx, udp, tcp)
 }
 
-func readSetup() (*Server, map[netip.Addr]wire.EgressPolicy, error) {
+func readSetup() (*Server, map[netip.Addr]wire.HostEgress, error) {
 	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the setup: %w", err)

@@ -66,7 +66,7 @@ func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener
 }
 
 // Police lets hostd set policies. It precedes Serve.
-func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.EgressPolicy) {
+func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.HostEgress) {
 	s.host = newHostLink(conn, policies)
 }
 

@@ -1,11 +1,12 @@
-// Package wire defines the messages between cell, hostd and agent. Counterpart: service/cell/host/.
+// Package wire defines the messages between cell, hostd and agent. contract/internal has those that the cell sends or
+// reads; `npm run wire` writes the generated files from it. Only hostd and agent use the structs written here.
 package wire
 
 // The guest shares the network of AgentPort, so every call carries this incarnation's key.
 const AgentPort = 65100
 
 // AgentProtocol rises with every new or changed call. A machine from an old checkpoint runs an old agent, so hostd and
-// cell support all versions from AgentProtocolMin (service/cell/host/agent-protocol.ts).
+// cell support all versions from AgentProtocolMin (contract/internal/agent.ts).
 //
 //	1: exec, files, activity
 //	2: terminals, processes, git, browser, search, patch, changes; followed starts; keyed writes
@@ -20,10 +21,8 @@ const AgentPort = 65100
 //
 // Parameters that an older agent ignores need no number: sparse of /files/tar, on_disk_from of /changes.
 const (
-	AgentProtocol    = 10
-	AgentProtocolMin = 1
-	ProtocolFit      = 3
-	ProtocolVolumes  = 4
+	ProtocolFit     = 3
+	ProtocolVolumes = 4
 )
 
 // SpeaksTo reports whether an agent's protocol is supported.
@@ -93,144 +92,6 @@ type ClaimRequest struct {
 	Incarnation
 }
 
-// ExecRequest is one command, with the request's environment already merged.
-type ExecRequest struct {
-	SessionID   string            `json:"session_id"`
-	Fingerprint string            `json:"fingerprint"` // the same id with another fingerprint is operation_id_reused
-	Argv        []string          `json:"argv"`
-	Cwd         string            `json:"cwd"`
-	User        string            `json:"user"`
-	Env         map[string]string `json:"env"`
-	StdinBase64 string            `json:"stdin_base64,omitempty"` // 1 MiB decoded at most, then stdin is closed
-	StdinOpen   bool              `json:"stdin_open,omitempty"`   // stdin stays open: POST /exec/{id}/stdin sends more
-	TimeoutMS   int64             `json:"timeout_ms,omitempty"`   // 0: none
-	KillGraceMS int64             `json:"kill_grace_ms,omitempty"`
-}
-
-// ExecRecord has times in RFC 3339, UTC, with milliseconds.
-type ExecRecord struct {
-	SessionID string   `json:"session_id"`
-	Argv      []string `json:"argv"`
-	Cwd       string   `json:"cwd"`
-	User      string   `json:"user"`
-	State     string   `json:"state"` // running, exited, failed_to_start, lost
-	PID       *int     `json:"pid"`   // as the guest sees it; null if it never ran
-	ExitCode  *int     `json:"exit_code"`
-	// TermSignal is "SIGKILL" and so on; ExitCode is then -1.
-	TermSignal *string `json:"term_signal"`
-	TimedOut   bool    `json:"timed_out"`
-	// Reason is "out_of_memory" or "process_limit": the agent ended a process of a command that then failed.
-	Reason    *string `json:"reason,omitempty"`
-	StartedAt *string `json:"started_at"`
-	EndedAt   *string `json:"ended_at"`
-	Error     *string `json:"error"`
-	// Bytes written, and the first retained.
-	StdoutBytes     int64 `json:"stdout_bytes"`
-	StderrBytes     int64 `json:"stderr_bytes"`
-	StdoutAvailable int64 `json:"stdout_available_from"`
-	StderrAvailable int64 `json:"stderr_available_from"`
-	// Stdin is set after a start with StdinOpen.
-	Stdin *Stdin `json:"stdin,omitempty"`
-}
-
-// ExecListed has only what the record on disk has.
-type ExecListed struct {
-	SessionID     string   `json:"session_id"`
-	Argv          []string `json:"argv"`
-	ArgvTruncated bool     `json:"argv_truncated"`
-	Cwd           string   `json:"cwd"`
-	User          string   `json:"user"`
-	State         string   `json:"state"`
-	PID           *int     `json:"pid"`
-	ExitCode      *int     `json:"exit_code"`
-	TermSignal    *string  `json:"term_signal"`
-	TimedOut      bool     `json:"timed_out"`
-	Reason        *string  `json:"reason,omitempty"`
-	StartedAt     *string  `json:"started_at"`
-	EndedAt       *string  `json:"ended_at"`
-	Error         *string  `json:"error"` // only the beginning of a long error
-	StdoutBytes   int64    `json:"stdout_bytes"`
-	StderrBytes   int64    `json:"stderr_bytes"`
-	Stdin         *Stdin   `json:"stdin,omitempty"`
-}
-
-// ExecList has a null NextCursor on the last page.
-type ExecList struct {
-	Commands   []ExecListed `json:"commands"`
-	NextCursor *string      `json:"next_cursor"`
-}
-
-// Stdin has an Offset in its pipe; the command may not have read that far.
-type Stdin struct {
-	Offset int64 `json:"offset"`
-	Open   bool  `json:"open"`
-}
-
-// StdinBytesMax bounds one POST /exec/{id}/stdin.
-const StdinBytesMax = 1 << 20
-
-// PtyRequest without Argv runs the user's login shell.
-type PtyRequest struct {
-	SessionID   string            `json:"session_id"`
-	Fingerprint string            `json:"fingerprint"`
-	Argv        []string          `json:"argv"`
-	Cwd         string            `json:"cwd"`
-	User        string            `json:"user"`
-	Env         map[string]string `json:"env"`
-	PtySize
-}
-
-// PtySize is in characters.
-type PtySize struct {
-	Cols uint16 `json:"cols"`
-	Rows uint16 `json:"rows"`
-}
-
-// PtyInput is typed input, FrameDataMax bytes at most.
-type PtyInput struct {
-	Data []byte `json:"data"`
-}
-
-// PtyRecord is an ExecRecord with one stream and a size.
-type PtyRecord struct {
-	SessionID string   `json:"session_id"`
-	Argv      []string `json:"argv"` // the login shell if the request had none
-	Cwd       string   `json:"cwd"`
-	User      string   `json:"user"`
-	State     string   `json:"state"`
-	PID       *int     `json:"pid"`
-	PtySize
-	ExitCode   *int    `json:"exit_code"`
-	TermSignal *string `json:"term_signal"`
-	StartedAt  *string `json:"started_at"`
-	EndedAt    *string `json:"ended_at"`
-	Error      *string `json:"error"`
-	Bytes      int64   `json:"output_bytes"`
-	Available  int64   `json:"output_available_from"`
-}
-
-type PtyListed struct {
-	SessionID     string   `json:"session_id"`
-	Argv          []string `json:"argv"`
-	ArgvTruncated bool     `json:"argv_truncated"`
-	Cwd           string   `json:"cwd"`
-	User          string   `json:"user"`
-	State         string   `json:"state"`
-	PID           *int     `json:"pid"`
-	PtySize
-	ExitCode   *int    `json:"exit_code"`
-	TermSignal *string `json:"term_signal"`
-	StartedAt  *string `json:"started_at"`
-	EndedAt    *string `json:"ended_at"`
-	Error      *string `json:"error"`
-	Bytes      int64   `json:"output_bytes"`
-}
-
-type PtyList struct {
-	Terminals  []PtyListed `json:"terminals"`
-	NextCursor *string     `json:"next_cursor"`
-}
-
 // A frame: kind (1 byte), zero (3), data length (uint32, big endian), offset (uint64, big endian), data.
 const (
 	FrameStdout    = 1 // offset: of the first byte
@@ -245,32 +106,6 @@ const (
 	FrameHeader  = 16
 	FrameDataMax = 64 << 10
 )
-
-// Activity feeds the idle clock.
-type Activity struct {
-	RunningSessions int `json:"running_sessions"`
-	// BusyUntil is the latest end: one hour or its own timeout per command; null if none runs.
-	BusyUntil *string `json:"busy_until"`
-	// LastEndedAt begins idleness, even if no caller waited; null if none has ended.
-	LastEndedAt *string `json:"last_ended_at"`
-	// Commands are at most 16, with the latest BusyUntil.
-	Commands []BusyCommand `json:"commands"`
-}
-
-// BusyCommand prevents an idle suspend.
-type BusyCommand struct {
-	SessionID string  `json:"session_id"`
-	StartedAt *string `json:"started_at"`
-	BusyUntil *string `json:"busy_until"`
-}
-
-// AgentError has the gateway's own status, code and reason (Cell, "Errors").
-type AgentError struct {
-	Code    string         `json:"code"`
-	Reason  string         `json:"reason,omitempty"`
-	Message string         `json:"message"`
-	Details map[string]any `json:"details,omitempty"`
-}
 
 // GuestVolumesRequest names all volumes from now on.
 type GuestVolumesRequest struct {
@@ -291,8 +126,3 @@ const (
 	WhyMount         = "mount_failed"
 	WhyNotHere       = "not_here" // the computer has no such volume
 )
-
-type RefusedVolume struct {
-	Place int    `json:"place"`
-	Why   string `json:"why"`
-}

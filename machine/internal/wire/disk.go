@@ -4,27 +4,6 @@ package wire
 // spares running machines long queries. It serves the agent's read-only file calls, /files/facts and /awake. It needs
 // no fencing token: it changes nothing, and a verb that changes the disk ends it first.
 
-// DiskReadRequest names a machine's disk, or the state that a hibernated workspace would start from.
-type DiskReadRequest struct {
-	WorkspaceID string `json:"workspace_id"`
-	// Tenant shares its readers; "": the workspace alone.
-	Tenant string `json:"tenant,omitempty"`
-	// CheckpointID "" means a start from Layers alone.
-	CheckpointID string   `json:"checkpoint_id,omitempty"`
-	Layers       []string `json:"layers,omitempty"`
-	// MachineEpoch 0 means hibernated.
-	MachineEpoch int64 `json:"machine_epoch,omitempty"`
-	// DoubtedAddress did not answer the caller: it is returned again only if it answers hostd.
-	DoubtedAddress string `json:"doubted_address,omitempty"`
-}
-
-// DiskReader is called like an agent, over a unix socket, and ends itself when idle.
-type DiskReader struct {
-	Address  string `json:"address"` // path of the socket
-	AgentKey string `json:"agent_key"`
-	Epoch    int64  `json:"epoch"` // number of the reader in this hostd
-}
-
 // A machine mounts something over InMemory: kernel memory, or at /tmp a directory outside the tree.
 var InMemory = []string{"tmp", "dev", "proc", "sys"}
 

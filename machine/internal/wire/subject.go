@@ -5,25 +5,8 @@ import (
 	"strings"
 )
 
-// Each owner has at most one machine at a time.
-const (
-	KindWorkspace    = "workspace"
-	KindExecution    = "execution"     // a command on a tree of files
-	KindBuild        = "build"         // of a template
-	KindTestInstance = "test_instance" // of a template's draft
-)
-
-// KindVolume owns no machine: its fencing tokens guard a volume.
+// A volume owns no machine: its fencing tokens guard its files.
 const KindVolume = "volume"
-
-// Kinds can own machines.
-var Kinds = []string{KindWorkspace, KindExecution, KindBuild, KindTestInstance}
-
-// Subject owns a machine, its disks, its checkpoints and its fencing tokens.
-type Subject struct {
-	Kind string `json:"kind"`
-	ID   string `json:"id"`
-}
 
 func Workspace(id string) Subject { return Subject{Kind: KindWorkspace, ID: id} }
 

@@ -1,16 +1,5 @@
 package wire
 
-type WatchEvent struct {
-	Type        string `json:"type"`
-	WatchID     string `json:"watch_id,omitempty"`
-	Offset      *int64 `json:"offset,omitempty"` // offset to continue after this event
-	Missed      *bool  `json:"missed,omitempty"`
-	Path        string `json:"path,omitempty"`
-	Change      string `json:"change,omitempty"`
-	IsDirectory *bool  `json:"is_directory,omitempty"`
-	Why         string `json:"why,omitempty"`
-}
-
 const (
 	WatchStart     = "start"
 	WatchChange    = "change"

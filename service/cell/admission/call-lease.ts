@@ -1,6 +1,6 @@
 import type { CellRoute } from '../../../contract/route.ts'
 import type { Failure } from '../../lib/fail.ts'
-import type { AgentLink, FileReads } from '../host/agent.ts'
+import type { AgentLink, FileReads } from '../host/agent-link.ts'
 import type { BufferBudget } from '../host/buffer-budget.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import type { NeedsOf } from './route-facts.ts'

@@ -1,5 +1,5 @@
 import type { Db } from '../../db/database.ts'
-import type { HostCapacity } from '../host/hostd.ts'
+import type { HostCapacity } from '../../../contract/internal/host-inventory.ts'
 import type { CapacityRequest, EvictionSource } from './allocator.ts'
 import type { CapacityAmount } from './capacity-store.ts'
 import type { DrainingMachines } from './draining.ts'

@@ -1,5 +1,5 @@
-import type { HostCapacity } from '../host/hostd.ts'
-import type { Subject } from '../host/subject.ts'
+import type { HostCapacity } from '../../../contract/internal/host-inventory.ts'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
 import type { AllocatorState } from './allocator-state.ts'
 import { readCapacityInUse, type CapacityAmount } from './capacity-store.ts'
 import type { QueuedRequest } from './fair-order.ts'

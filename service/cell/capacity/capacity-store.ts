@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
 import type { Db } from '../../db/database.ts'
-import type { Subject } from '../host/subject.ts'
 
 /** Processors are not counted: machines share them by weight. */
 export interface CapacityAmount {

@@ -1,4 +1,4 @@
-import type { HostCapacity } from '../host/hostd.ts'
+import type { HostCapacity } from '../../../contract/internal/host-inventory.ts'
 import type { CapacityRequest, Decision, ShortResource } from './allocator.ts'
 import { dequeue, enqueue, inFairOrder, requestReconcile, type AllocatorState } from './allocator-state.ts'
 import { reachableMib, readInUse, sizeOf } from './capacity-in-use.ts'

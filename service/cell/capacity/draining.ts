@@ -1,4 +1,4 @@
-import type { Machine } from '../host/hostd.ts'
+import type { Machine } from '../../../contract/internal/host-inventory.ts'
 
 /** A machine that is about to release its capacity. */
 export interface Drain extends Disposable {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { Type, type Static, type TSchema } from 'typebox'
+import type { Static, TSchema } from 'typebox'
+import { AGENT_ERRORS, AgentError } from '../../../contract/internal/agent.ts'
 import { CELL_CODES, CELL_REASONS, type CellCode } from '../../../contract/errors.ts'
 import { validatorOf } from '../../http/checks.ts'
 import { fittingDetails } from '../../http/fitting-details.ts'
@@ -85,26 +86,9 @@ function appended(held: Buffer, bytes: number, chunk: Buffer, room: BufferBudget
   return held
 }
 
-const AgentError = Type.Object({
-  code: Type.String({ maxLength: 100 }),
-  reason: Type.Optional(Type.String({ maxLength: 100 })),
-  message: Type.String({ maxLength: 2000 }),
-  details: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
-})
 const agentError = shape(AgentError)
 
-/** The codes that a guest may refuse with. The gateway itself issues all others. */
-const GUEST_CODES: ReadonlySet<string> = new Set<CellCode>([
-  'bad_request',
-  'not_found',
-  'conflict',
-  'payload_too_large',
-  'range_not_satisfiable',
-  'validation_failed',
-  'rate_limited',
-  'internal_error',
-  'timeout',
-])
+const GUEST_CODES: ReadonlySet<string> = new Set(AGENT_ERRORS)
 /** Reasons such as `stale_endpoint` would redirect a client, so a guest must not use them. */
 const GATE_REASONS: ReadonlySet<string> = new Set(['stale_endpoint', 'not_supported_for_mode', 'secret_not_available'])
 

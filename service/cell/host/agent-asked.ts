@@ -1,7 +1,7 @@
-import type { Static } from 'typebox'
-import type { Change, Changes } from '../../../contract/schemas/cell/change.ts'
-import type { FileSearch } from '../../../contract/schemas/cell/search.ts'
-import type { TerminalSize } from '../../../contract/schemas/cell/terminal.ts'
+import type { Change } from '../../../contract/internal/agent-files.ts'
+import type { Changes } from '../../../contract/schemas/cell/change.ts'
+
+// Parameters of the agent's calls, in the query. Bodies are in contract/internal.
 
 export interface ChangesFilter {
   path_prefix?: string
@@ -13,26 +13,8 @@ export interface ChangesFilter {
   on_disk_from?: number
 }
 
-/** machine/internal/wire/agent.go: ExecRequest. */
-export interface AgentExec {
-  session_id: string
-  fingerprint: string
-  argv: string[]
-  cwd: string
-  user: string
-  env: Record<string, string>
-  stdin_base64?: string
-  stdin_open?: true
-  timeout_ms?: number
-  kill_grace_ms?: number
-}
-
-/** machine/internal/wire/agent.go: PtyRequest. */
-export type AgentTerminal = Pick<AgentExec, 'session_id' | 'fingerprint' | 'argv' | 'cwd' | 'user' | 'env'> & TerminalSize
-
-export type Facts = Pick<Static<typeof Change>, 'type' | 'size' | 'mode'>
 /** A change whose facts are on the disk has no size and mode. */
-export type ChangesFound = Omit<Changes, 'data'> & { data: (Static<typeof Change> & { on_disk?: true })[] }
+export type ChangesFound = Omit<Changes, 'data'> & { data: Change[] }
 
 /** Set `cursor` and `recursive` only on request: agents before protocol 7 do not know them. */
 export interface ListAsked {
@@ -40,7 +22,6 @@ export interface ListAsked {
   cursor?: string
   recursive?: true
 }
-export type SearchAsked = Required<Omit<FileSearch, 'cursor'>> & Pick<FileSearch, 'cursor'>
 
 export interface RunsAsked {
   state?: 'running' | 'ended'
@@ -57,37 +38,4 @@ export interface WriteOptions {
 export interface TarOptions {
   create_parents: boolean
   links_out: boolean
-}
-
-/** machine/internal/wire/git.go: GitRequest. */
-export interface AgentGit {
-  path: string
-  env: Record<string, string>
-  timeout_ms: number
-}
-
-export interface AgentClone extends AgentGit {
-  url: string
-  branch?: string
-  depth?: number
-  authorization?: string
-}
-
-export interface AgentCommit extends AgentGit {
-  message: string
-  paths?: string[]
-  author?: { name: string; email: string }
-}
-
-/** machine/internal/wire/browser.go: BrowserRequest. */
-export interface AgentVisit {
-  url: string
-  width: number
-  height: number
-  wait_until: string
-  wait_ms: number
-  timeout_ms: number
-  env: Record<string, string>
-  full_page?: boolean
-  format?: string
 }

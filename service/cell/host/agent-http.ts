@@ -57,7 +57,7 @@ export interface AgentEndpoint {
   address: string
   agent_key: string
   epoch: number
-  /** The agent's protocol version: links/agent-protocol.ts. */
+  /** The agent's protocol version: contract/internal/agent.ts. */
   agent_protocol: number
 }
 

@@ -1,12 +1,12 @@
-import { Type } from 'typebox'
-import { PatchResult, Revision } from '../../../contract/schemas/cell/file.ts'
+import { PatchResult as AgentPatchResult } from '../../../contract/internal/agent-files.ts'
+import type { PatchResult } from '../../../contract/schemas/cell/file.ts'
 import { fail, Failure } from '../../lib/fail.ts'
 import { shape } from './agent-answer.ts'
 
 /** The agent's and the caller's value for a missing file. Answers leave the revision out instead. */
 const ABSENT = 'absent'
 
-const patched = shape(Type.Object({ ...PatchResult.properties, previous_revision: Type.Optional(Revision) }))
+const patched = shape(AgentPatchResult)
 
 export const patchResult = {
   parse(value: unknown): PatchResult {

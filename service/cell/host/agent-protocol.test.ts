@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import type { AgentLink } from './agent.ts'
-import { AGENT_PROTOCOLS, linkOf } from './agent-protocol.ts'
-
-test('the cell speaks the protocols that hostd accepts', () => {
-  const words = readFileSync(new URL('../../../machine/internal/wire/agent.go', import.meta.url), 'utf8')
-  const read = (name: string) => Number(new RegExp(`^\\t${name} += (\\d+)$`, 'm').exec(words)?.[1])
-  assert.deepEqual({ oldest: read('AgentProtocolMin'), current: read('AgentProtocol') }, AGENT_PROTOCOLS)
-})
+import { AGENT_PROTOCOLS } from '../../../contract/internal/agent.ts'
+import type { AgentLink } from './agent-link.ts'
+import { linkOf } from './agent-protocol.ts'
 
 test('an agent gets only calls and options that its protocol knows', async () => {
   const asked: string[] = []

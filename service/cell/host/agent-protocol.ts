@@ -1,8 +1,6 @@
+import { AGENT_PROTOCOLS } from '../../../contract/internal/agent.ts'
 import { fail } from '../../lib/fail.ts'
-import type { AgentLink } from './agent.ts'
-
-/** machine/internal/wire/agent.go: AgentProtocolMin and AgentProtocol. hostd runs no machine whose agent speaks another version. */
-export const AGENT_PROTOCOLS = { oldest: 1, current: 10 } as const
+import type { AgentLink } from './agent-link.ts'
 
 interface Later {
   since: number

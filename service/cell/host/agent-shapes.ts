@@ -1,21 +1,14 @@
 import { isIP } from 'node:net'
-import { type TSchema, Type } from 'typebox'
-import { LIMITS } from '../../../contract/limits.ts'
-import { Change } from '../../../contract/schemas/cell/change.ts'
+import { Facts } from '../../../contract/internal/agent-files.ts'
+import { ExecList, PtyList } from '../../../contract/internal/agent-runs.ts'
+import { Listeners } from '../../../contract/internal/agent-tools.ts'
 import { type CommandList, ListedCommand, ListedTerminal, type TerminalList } from '../../../contract/schemas/cell/lists.ts'
-import { Nullable } from '../../../contract/schemas/common.ts'
 import { shape, type Shape } from './agent-answer.ts'
 import { AgentFailure } from './agent-failure.ts'
 
-const { type, size, mode } = Change.properties
-export const facts = shape(
-  Type.Object({ facts: Type.Array(Nullable(Type.Object({ type, size, mode })), { maxItems: LIMITS.file.changes_page_max }) }),
-)
+export const facts = shape(Facts)
 
-const ADDRESS_MAX = 45
-const listed = shape(
-  Type.Object({ addresses: Type.Array(Type.String({ maxLength: ADDRESS_MAX }), { maxItems: LIMITS.port.addresses_max }) }),
-)
+const listed = shape(Listeners)
 export const listeners: Shape<{ addresses: string[] }> = {
   parse(value) {
     const { addresses } = listed.parse(value)
@@ -24,10 +17,8 @@ export const listeners: Shape<{ addresses: string[] }> = {
   },
 }
 
-const rows = <T extends TSchema>(row: T) => Type.Array(row, { maxItems: LIMITS.page.size_max })
-const next_cursor = Nullable(Type.String({ pattern: `^[0-9a-f-]{1,${LIMITS.page.cursor_characters_max}}$` }))
-const commands = shape(Type.Object({ commands: rows(ListedCommand), next_cursor }))
-const terminals = shape(Type.Object({ terminals: rows(ListedTerminal), next_cursor }))
+const commands = shape(ExecList)
+const terminals = shape(PtyList)
 const listedCommand = shape(ListedCommand)
 const listedTerminal = shape(ListedTerminal)
 export const commandList: Shape<CommandList> = {

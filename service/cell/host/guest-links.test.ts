@@ -3,11 +3,11 @@ import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
+import { AGENT_PROTOCOLS } from '../../../contract/internal/agent.ts'
+import type { Machine } from '../../../contract/internal/host-inventory.ts'
 import { followToEnd } from '../filetree/executions/output.ts'
 import { UNLIMITED_BUDGET } from './buffer-budget.ts'
-import { AGENT_PROTOCOLS } from './agent-protocol.ts'
 import { createGuestLinks } from './guest-links.ts'
-import type { Machine } from './hostd.ts'
 
 const [BEFORE, AT, LATER] = ['2026-01-01T00:00:01.000Z', '2026-01-01T00:00:02.000Z', '2026-01-01T00:00:03.000Z']
 const bounds = () => ({ signal: new AbortController().signal, room: UNLIMITED_BUDGET })

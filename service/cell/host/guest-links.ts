@@ -1,5 +1,5 @@
+import type { HostEvent, Machine } from '../../../contract/internal/host-inventory.ts'
 import { type OpenLink, openLink } from './agent.ts'
-import type { HostEvent, Machine } from './hostd.ts'
 import { subjectName } from './subject.ts'
 
 /**

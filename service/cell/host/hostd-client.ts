@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:http'
-import { HostFailure, type CommandHeader, type HostEvent, type MachineHost } from './hostd.ts'
+import type { HostEvent } from '../../../contract/internal/host-inventory.ts'
+import type { CommandHeader } from '../../../contract/internal/host-subject.ts'
+import { HostFailure, type MachineHost } from './hostd.ts'
 import { workspaceSubject } from './subject.ts'
 import {
   parseCheckpoint,

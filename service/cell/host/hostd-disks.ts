@@ -1,21 +1,7 @@
-// The TypeScript side of machine/internal/wire/disk.go, with the same names.
+import type { DiskReadRequest as SentRequest } from '../../../contract/internal/host-disks.ts'
 
-export interface DiskReadRequest {
-  workspace_id: string
-  /** The organization whose workspaces share readers; absent: the workspace has its own. */
-  tenant?: string
+export interface DiskReadRequest extends Omit<SentRequest, 'checkpoint_id' | 'layers'> {
   /** null: the workspace would start blank, from its template's layers. */
   checkpoint_id: string | null
   layers: readonly string[]
-  /** The machine that runs on the disk; the checkpoint and layers are then ignored. Absent: no machine runs. */
-  machine_epoch?: number
-  /** A reader that did not answer: the host checks it before it returns it again. */
-  doubted_address?: string
-}
-
-/** Speaks the protocol of agents. */
-export interface DiskReader {
-  address: string
-  agent_key: string
-  epoch: number
 }

@@ -5,7 +5,7 @@ export interface LiveMachine {
   epoch: number
   fence: number // with the workspace's id it identifies the machine
   state: 'running' | 'paused' | 'frozen'
-  agent_protocol: number // see links/agent-protocol.ts
+  agent_protocol: number // see contract/internal/agent.ts
   engine_refused?: true // once hibernated, it could not be woken again
 
   /** Writing it thaws the machine; null: only the host can. */

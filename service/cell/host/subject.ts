@@ -1,19 +1,4 @@
-/** The kinds of machines, with the same names as machine/internal/wire/subject.go. */
-export const MACHINE_KINDS = ['workspace', 'execution', 'build', 'test_instance'] as const
-
-export type MachineKind = (typeof MACHINE_KINDS)[number]
-
-/** The owner of a machine, its disks and checkpoints, and the scope of fencing tokens. Has at most one machine at a time. */
-export interface Subject {
-  kind: MachineKind
-  id: string
-}
-
-/** A volume has no machine; fencing tokens guard its files. */
-export interface VolumeSubject {
-  kind: 'volume'
-  id: string
-}
+import type { Subject, VolumeSubject } from '../../../contract/internal/host-subject.ts'
 
 export function volumeSubject(id: string): VolumeSubject {
   return { kind: 'volume', id }

@@ -8,7 +8,6 @@ import type { FrameReader } from './output-frames.ts'
 const LINE_BYTES_MAX = 64 << 10
 const NEWLINE = 0x0a
 
-/** machine/internal/wire/watch.go: its types of events. */
 const SHAPES = { start: shape(WatchStart), change: shape(WatchChange), overflow: shape(WatchOverflow), end: shape(WatchEnd) }
 
 /** Parses the events of a watch, one a line. Drops the heartbeats, which are only for the cell. */

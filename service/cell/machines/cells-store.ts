@@ -1,5 +1,5 @@
+import type { Inventory } from '../../../contract/internal/host-inventory.ts'
 import type { Db } from '../../db/database.ts'
-import type { Inventory } from '../host/hostd.ts'
 
 export async function registerCell(db: Db, cell: { id: string; name: string; endpoint: string }, now: Date): Promise<string> {
   await db

@@ -1,4 +1,4 @@
-import type { HostCapacity } from '../host/hostd.ts'
+import type { HostCapacity } from '../../../contract/internal/host-inventory.ts'
 import type { MachineMetrics } from './parking-moves.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { CapacityAllocator } from '../capacity/allocator.ts'

@@ -1,4 +1,5 @@
-import { MEASURES_MAX, type MachineCounters } from '../host/hostd.ts'
+import { MEASURES_MAX } from '../../../contract/internal/host-disks.ts'
+import type { MachineCounters } from '../../../contract/internal/host-inventory.ts'
 import { workspaceSubject } from '../host/subject.ts'
 import { withTimeout } from '../../lib/poll.ts'
 import type { MachineFacts } from './eviction-facts.ts'

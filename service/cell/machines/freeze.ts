@@ -1,6 +1,7 @@
+import type { CommandHeader } from '../../../contract/internal/host-subject.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { thawByFile } from '../host/freezer.ts'
-import { HostFailure, type CommandHeader } from '../host/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { takenOver, wakeFailed } from './parking-refusals.ts'
 import { drawFence } from './settle-store.ts'

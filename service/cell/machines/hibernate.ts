@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
+import type { CommandHeader } from '../../../contract/internal/host-subject.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { HostFailure, type CommandHeader } from '../host/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import type { LiveMachine } from '../host/live-machine.ts'
 import type { MayPark, ParkingContext } from './parking.ts'
 import { beginHibernation, commitHibernation, isHibernatedBy, type UnreferencedFiles, type Transition } from './parking-store.ts'

@@ -1,5 +1,5 @@
+import type { Machine } from '../../../contract/internal/host-inventory.ts'
 import type { Db } from '../../db/database.ts'
-import type { Machine } from '../host/hostd.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { createActivityLedger, type ActivityLedger } from './activity.ts'

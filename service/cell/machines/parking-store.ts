@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import type { Db } from '../../db/database.ts'
 import type { MachineVolume, Resources } from '../../db/column-types.ts'
-import type { CheckpointInfo } from '../host/hostd.ts'
 import { dropSuperseded } from './superseded-store.ts'
 
 /** A later transition with a higher fence takes over. */

@@ -1,6 +1,7 @@
+import type { MachineCounters } from '../../../contract/internal/host-inventory.ts'
 import type { Db } from '../../db/database.ts'
 import { subjectName } from '../host/subject.ts'
-import type { MachineCounters, MachineStats } from '../host/hostd.ts'
+import type { MachineStats } from '../host/hostd.ts'
 import { findSubjects } from './subjects-store.ts'
 import { readOnTrees } from './tree-store.ts'
 

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pino from 'pino'
+import type { MachineCounters } from '../../../contract/internal/host-inventory.ts'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
 import { createWorld, type World } from '../../../tests/engine/world.ts'
-import type { MachineCounters } from '../host/hostd.ts'
-import { workspaceSubject, type Subject } from '../host/subject.ts'
+import { workspaceSubject } from '../host/subject.ts'
 import { finalCounters, metered } from './final-counters.ts'
 import { addFinal } from './sampler.ts'
 

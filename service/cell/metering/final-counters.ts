@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
-import type { MachineCounters, MachineHost } from '../host/hostd.ts'
+import type { MachineCounters } from '../../../contract/internal/host-inventory.ts'
+import type { MachineHost } from '../host/hostd.ts'
 import { subjectName } from '../host/subject.ts'
 
 /** They wait until they are written: a database outage loses none. */

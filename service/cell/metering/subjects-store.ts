@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
 import type { Db } from '../../db/database.ts'
-import { type Subject, subjectName } from '../host/subject.ts'
+import { subjectName } from '../host/subject.ts'
 
 /** By name, with the workspace; null: a build or a capture. A capture's row outlives the machine. */
 export async function findSubjects(db: Db, subjects: Subject[]): Promise<Map<string, string | null>> {

@@ -1,5 +1,6 @@
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import { HostFailure, type CheckpointInfo } from '../host/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import { deleteAdopted, holds, releaseFork } from './adopt-store.ts'
 import { captureInto, refuseSmallerMemory } from './copying.ts'
 import { operationError, Refused } from './errors.ts'

@@ -1,4 +1,4 @@
-import type { CheckpointInfo } from '../host/hostd.ts'
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import type { CellContext } from './job.ts'
 import type { OpenOperation } from './store.ts'
 import type { Tx } from '../../db/reader.ts'

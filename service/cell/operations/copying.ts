@@ -1,4 +1,4 @@
-import type { CheckpointInfo } from '../host/hostd.ts'
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import { workspaceSubject } from '../host/subject.ts'
 import { operationError, Refused } from './errors.ts'
 import { callHost, type Job } from './job.ts'

@@ -1,5 +1,6 @@
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
-import { HostFailure, type CheckpointInfo } from '../host/hostd.ts'
+import { HostFailure } from '../host/hostd.ts'
 import { insertCheckpoint } from './checkpoint-store.ts'
 import { callHost, takeOver, type CellContext, type Job } from './job.ts'
 import { listJoined, takeJoined, type Joined } from './join-store.ts'

@@ -1,7 +1,7 @@
+import type { Machine } from '../../../contract/internal/host-inventory.ts'
 import type { OperationError } from '../../db/column-types.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
-import type { Machine } from '../host/hostd.ts'
 import { capturedMemoryMib, insertCheckpoint } from './checkpoint-store.ts'
 import { captureInto, refuseSmallerMemory, savedCheckpoint } from './copying.ts'
 import { captureOrStartError, operationError, Refused } from './errors.ts'

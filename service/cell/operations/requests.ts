@@ -1,4 +1,5 @@
-import type { CommandHeader, RestoreRequest, StartRequest } from '../host/hostd.ts'
+import type { CommandHeader } from '../../../contract/internal/host-subject.ts'
+import type { RestoreRequest, StartRequest } from '../../../contract/internal/host.ts'
 import { hostnameOf } from '../host/hostname.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 

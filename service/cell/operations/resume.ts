@@ -1,5 +1,5 @@
+import type { Machine } from '../../../contract/internal/host-inventory.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import type { Machine } from '../host/hostd.ts'
 import { startError } from './errors.ts'
 import { callHost, claimedRow, type Job, type OperationKind } from './job.ts'
 import { clearEarlier, stopAttempt } from './open.ts'

@@ -1,6 +1,6 @@
 import { machineState, type MachineEvent } from '../../../contract/states/machine.ts'
+import type { Machine } from '../../../contract/internal/host-inventory.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
-import type { Machine } from '../host/hostd.ts'
 import { isDiskAlone } from './checkpoint-store.ts'
 import { operationError, Refused } from './errors.ts'
 import { callHost, callHostUnless, claimedRow, findMachine, tidy, type Job } from './job.ts'

@@ -1,5 +1,5 @@
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import { failpoint } from '../../lib/failpoints.ts'
-import type { CheckpointInfo } from '../host/hostd.ts'
 import { insertCheckpoint } from './checkpoint-store.ts'
 import { captureError, operationError, Refused } from './errors.ts'
 import { callHost, claimedRow, prepareCapture, type Job, type OperationKind } from './job.ts'

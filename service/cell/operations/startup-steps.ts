@@ -1,13 +1,13 @@
+import type { ExecRequest } from '../../../contract/internal/agent-runs.ts'
 import { secretInputs, type Service, type StartCommand } from '../../../contract/schemas/template-settings.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { DEFAULT_CWD, DEFAULT_USER, RESERVED_SESSION_PREFIX } from '../../../contract/schemas/cell/session.ts'
-import type { AgentExec } from '../host/agent-asked.ts'
 import type { Startup } from './startup-store.ts'
 
 /** `needs`: secrets that must be available before anything starts. */
 export type Step = { needs: readonly string[] } & ({ kind: 'command'; run: StartCommand } | { kind: 'service'; run: Service })
 
-export type StepSession = Omit<AgentExec, 'env'> & { asked_env: Record<string, string>; needs: readonly string[] }
+export type StepSession = Omit<ExecRequest, 'env'> & { asked_env: Record<string, string>; needs: readonly string[] }
 
 export function stepsOf(startup: Startup): Step[] {
   const { start = [], services = [] } = startup

@@ -1,6 +1,6 @@
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { forgetFailures, noteFailure } from '../machines/idle-store.ts'
-import type { CheckpointInfo } from '../host/hostd.ts'
 import { insertCheckpoint, keepForSuspend } from './checkpoint-store.ts'
 import { dropSuperseded } from '../machines/superseded-store.ts'
 import { captureError } from './errors.ts'

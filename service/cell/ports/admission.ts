@@ -1,3 +1,4 @@
+import type { MachineAddress } from '../../../contract/internal/ports.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import { Failure } from '../../lib/fail.ts'
@@ -6,7 +7,6 @@ import { decideSituation } from '../admission/situation.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import type { LiveMachine } from '../host/live-machine.ts'
 import type { WorkspaceChanges } from './changes.ts'
-import type { MachineAddress } from './frames.ts'
 import { Refusal, refusalOf } from './refusal.ts'
 import type { Resumed } from './resume-store.ts'
 

@@ -1,11 +1,12 @@
 import type { Logger } from 'pino'
+import type { AskFrame, ToProxy } from '../../../contract/internal/ports.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { cookieOf, digestOf } from '../../core/workspaces/ports/credentials.ts'
 import { workspaceOf } from '../../core/workspaces/ports/host-id.ts'
 import type { PortMetrics } from './port-metrics.ts'
 import { admitVisitor, type Admittance, type VisitDeps } from './admission.ts'
 import type { CredentialCache } from './credentials.ts'
-import type { Ask, FromProxy, ToProxy } from './frames.ts'
+import type { FromProxy } from './frames.ts'
 import { createLeases, grantFrame, type Lease, type Leases } from './leases.ts'
 import type { FindListeners } from './listener-lookup.ts'
 import { Refusal, refusalOf, told } from './refusal.ts'
@@ -49,11 +50,11 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
   let closed = false
   let connections = 0
 
-  const refuse = ({ id }: Ask, refusal: Refusal) => {
+  const refuse = ({ id }: AskFrame, refusal: Refusal) => {
     deps.metrics?.refused(refusal.reason)
     say({ refuse: { id, ...told(refusal) } })
   }
-  const answer = async (asked: Ask, signal: AbortSignal) => {
+  const answer = async (asked: AskFrame, signal: AbortSignal) => {
     try {
       const known = () => version > 1 && say({ known: { id: asked.id } })
       say(await answerTo(deps, leases, { waits, known }, asked, signal))
@@ -62,7 +63,7 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
       refuse(asked, refusalOr(deps, error))
     }
   }
-  const ask = (asked: Ask): boolean => {
+  const ask = (asked: AskFrame): boolean => {
     if (asks.has(asked.id)) return false
     if (asks.size >= LIMITS.port.asks_waiting_max || leases.size >= LIMITS.port.leases_max) {
       refuse(asked, new Refusal('too_many_requests', 1))
@@ -90,7 +91,7 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
   }
   const look = async (id: number, lease: Lease | undefined) => {
     const addresses = lease === undefined ? null : await deps.look(lease)
-    if (!closed) say({ listeners: { id, addresses } })
+    if (!closed) say({ listeners: { id, addresses: addresses === null ? null : [...addresses] } })
   }
   const ofLease = (id: number, work: (lease: Lease) => void): boolean => {
     const lease = leases.get(id)
@@ -193,7 +194,7 @@ async function answerTo(
   deps: ConversationDeps,
   leases: Leases,
   { waits, known }: { waits: Waits; known: () => void },
-  asked: Ask,
+  asked: AskFrame,
   signal: AbortSignal,
 ): Promise<ToProxy> {
   const found = await credentialOf(deps, asked)
@@ -219,7 +220,7 @@ async function answerTo(
 /** Returns the same refusal after the same work for a missing credential, a missing workspace, and a workspace elsewhere. */
 async function credentialOf(
   { book, clock, databaseLostMs }: ConversationDeps,
-  { host_id, port, credential }: Ask,
+  { host_id, port, credential }: AskFrame,
 ): Promise<FoundCredential> {
   const digest = digestOf(credential.kind, credential.value)
   if (digest === null) throw new Refusal('credential_invalid')
@@ -232,7 +233,7 @@ async function credentialOf(
   return found
 }
 
-function redirectTo({ clock }: ConversationDeps, { id, credential }: Ask, { path, expires_at }: FoundCredential): ToProxy {
+function redirectTo({ clock }: ConversationDeps, { id, credential }: AskFrame, { path, expires_at }: FoundCredential): ToProxy {
   const left_ms = (expires_at?.getTime() ?? 0) - clock.now().getTime()
   return {
     redirect: { id, path: path ?? '/', cookie: cookieOf(credential.value), max_age_seconds: Math.max(1, Math.floor(left_ms / 1000)) },

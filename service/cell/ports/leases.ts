@@ -1,7 +1,7 @@
+import type { MachineAddress, ToProxy } from '../../../contract/internal/ports.ts'
 import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { GoneReason, WorkspaceEntry } from '../machines/table.ts'
-import type { MachineAddress, ToProxy } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 
 export interface Lease {

@@ -1,11 +1,12 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
-import type { Count, Tally } from './frames.ts'
+import type { Tally } from './frames.ts'
+import type { CountFrame } from '../../../contract/internal/ports.ts'
 
 export interface PortMetrics {
   granted(over: AbortSignal): void
   refused(reason: PortRefusal): void
-  used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
+  used(use: Pick<CountFrame, 'requests' | 'received_bytes' | 'sent_bytes'>): void
   tallied(tally: Tally, more_connections: number): void
 }
 

@@ -1,7 +1,7 @@
+import type { Refusal as Refused } from '../../../contract/internal/ports.ts'
 import { PORT_REFUSALS, type PortRefusal } from '../../../contract/port-refusals.ts'
 import { databaseIsUnavailable } from '../../http/database-failure.ts'
 import { Failure } from '../../lib/fail.ts'
-import type { Refused } from './frames.ts'
 
 export class Refusal extends Error {
   readonly reason: PortRefusal

@@ -1,9 +1,10 @@
 import { chmod, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
+import type { ToProxy } from '../../../contract/internal/ports.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Logger } from 'pino'
 import { logAcceptErrors } from '../../lib/accept-errors.ts'
-import { parseFrame, type FromProxy, type ToProxy } from './frames.ts'
+import { parseFrame, type FromProxy } from './frames.ts'
 
 export interface Heard {
   hear(frame: FromProxy): boolean

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { CredentialKind } from '../../core/workspaces/ports/credentials.ts'
+import type { CredentialKind } from '../../../contract/internal/ports.ts'
 import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
 import { addPortBytes } from '../metering/port-store.ts'

@@ -1,12 +1,12 @@
 import type { Logger } from 'pino'
+import type { CountFrame } from '../../../contract/internal/ports.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { oneAtATime, tickEvery } from '../../lib/poll.ts'
-import type { Count } from './frames.ts'
 import { addUse, type FoundCredential, type PortUse } from './store.ts'
 
 export interface UseLedger {
-  count(found: FoundCredential, counted: Count): void
+  count(found: FoundCredential, counted: CountFrame): void
   flush(): Promise<void>
 }
 

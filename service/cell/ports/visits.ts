@@ -1,17 +1,17 @@
 import { isIP } from 'node:net'
 import type { Logger } from 'pino'
+import type { AskFrame } from '../../../contract/internal/ports.ts'
 import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate } from '../../core/changes/mutate.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import { createSemaphore } from '../../lib/poll.ts'
-import type { Ask } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 
 export interface Visits {
   /** Never waits and never refuses: a visitor does not depend on the record. */
-  record(found: FoundCredential, asked: Ask): void
+  record(found: FoundCredential, asked: AskFrame): void
 }
 
 const AGAIN_MS = 60_000
@@ -23,7 +23,7 @@ export function createVisits({ db, clock, ids, log }: { db: Db; clock: Clock; id
   const recorded = new Map<string, number>() // oldest first
   const inTurn = createSemaphore(AT_ONCE_MAX)
   let waiting = 0
-  const write = async (found: FoundCredential, { client, websocket }: Ask) => {
+  const write = async (found: FoundCredential, { client, websocket }: AskFrame) => {
     const { id: credential_id, kind, port_id, port, workspace_id, organization_id, project_id } = found
     const by = { ...serviceOrigin('cell', { ids, now: clock.now() }), source_address: isIP(client) === 0 ? null : client }
     const details = { workspace_id, port, credential: kind, credential_id, websocket }

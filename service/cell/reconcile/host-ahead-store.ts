@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
+import type { CheckpointInfo } from '../../../contract/internal/host-inventory.ts'
 import type { Db } from '../../db/database.ts'
-import type { CheckpointInfo } from '../host/hostd.ts'
 import { operationError } from '../operations/errors.ts'
 import { LostRace } from '../machines/machine-row-store.ts'
 import type { ExpectedRow } from './reconcile-store.ts'

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
 import { insertVolume } from '../../../tests/engine/volume-row.ts'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import { refusingWrites } from '../../../tests/support/refused-writes.ts'
 import { WORK_KINDS, type WorkKindName } from '../../core/workspaces/under-way/kinds.ts'
 import { logOverdue } from '../../core/workspaces/under-way/overdue.ts'
 import type { MachineHost } from '../host/hostd.ts'
-import type { Subject } from '../host/subject.ts'
 
 interface Work {
   over(): Promise<boolean>

@@ -1,4 +1,4 @@
-import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../host/hostd.ts'
+import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../../../contract/internal/host-inventory.ts'
 
 // Host data that no row names: if the rows know its fence, it is garbage of a known attempt. A higher fence means that this database lost
 // that history or never had it: it may not be garbage. Decision 70.

@@ -1,4 +1,5 @@
-import { HostFailure, type Machine, type SubjectFiles } from '../host/hostd.ts'
+import type { Machine, SubjectFiles } from '../../../contract/internal/host-inventory.ts'
+import { HostFailure } from '../host/hostd.ts'
 import { guarded, mayRemove, report, passHeader, type ReconcilePass } from './reconcile-pass.ts'
 import { readExpected, type ExpectedRow } from './reconcile-store.ts'
 import { hostAheadOf, isOver, makerOf, repairOf, orphanFilesOf, type HostAhead } from './orphan-rules.ts'

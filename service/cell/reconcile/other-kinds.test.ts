@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Machine } from '../../../contract/internal/host-inventory.ts'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
 import { AT_ONCE_MS, createWorld, type World } from '../../../tests/engine/world.ts'
 import { AgentFailure } from '../host/agent-failure.ts'
 import { UNLIMITED_BUDGET } from '../host/buffer-budget.ts'
-import type { Machine } from '../host/hostd.ts'
-import type { Subject } from '../host/subject.ts'
 
 const RESOURCES = { cpu_millis: 500, memory_mib: 128, disk_gib: 1 }
 

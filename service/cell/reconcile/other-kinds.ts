@@ -1,9 +1,10 @@
-import { buildSubject, isWorkspace, type Subject, subjectName } from '../host/subject.ts'
+import { buildSubject, isWorkspace, subjectName } from '../host/subject.ts'
 import { LIMITS } from '../../../contract/limits.ts'
+import type { Inventory } from '../../../contract/internal/host-inventory.ts'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
 import { dropEndedMachine, listEndedMachines } from '../operations/builds/machine-store.ts'
 import { expireEndedCaptures } from '../operations/builds/store.ts'
 import { readRunOn } from '../filetree/executions/store.ts'
-import type { Inventory } from '../host/hostd.ts'
 import { findSubjects } from '../metering/subjects-store.ts'
 import { guarded, mayRemove, report, type ReconcilePass } from './reconcile-pass.ts'
 

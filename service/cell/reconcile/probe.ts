@@ -1,4 +1,6 @@
-import { MEASURES_MAX, type MachineHost, type MachineCounters } from '../host/hostd.ts'
+import { MEASURES_MAX } from '../../../contract/internal/host-disks.ts'
+import type { MachineCounters } from '../../../contract/internal/host-inventory.ts'
+import type { MachineHost } from '../host/hostd.ts'
 import type { AskAlive } from '../machines/activity-query.ts'
 import type { ReconcileContext } from './reconcile-pass.ts'
 import { stateOf, settle, drawFence } from '../machines/settle-store.ts'

@@ -1,6 +1,6 @@
+import type { Inventory, Machine, SubjectFiles } from '../../../contract/internal/host-inventory.ts'
 import { readInstallationId } from '../../core/installation/store.ts'
 import { readerOf } from '../../db/reader.ts'
-import type { Inventory, Machine, SubjectFiles } from '../host/hostd.ts'
 import { endTransition } from '../machines/parking-store.ts'
 import { dropStaleHolds, readExpected, settleLostFork, settleStartups, type ExpectedRow } from './reconcile-store.ts'
 import { settle, drawFence } from '../machines/settle-store.ts'

@@ -1,4 +1,6 @@
-import { HostFailure, type Inventory, type VolumeFence, type VolumeHere } from '../host/hostd.ts'
+import type { Inventory, VolumeHere } from '../../../contract/internal/host-inventory.ts'
+import type { VolumeHeader } from '../../../contract/internal/host-subject.ts'
+import { HostFailure } from '../host/hostd.ts'
 import { volumeSubject } from '../host/subject.ts'
 import { guarded, mayRemove, report, type ReconcilePass } from './reconcile-pass.ts'
 import { readFates } from '../operations/volumes/store.ts'
@@ -48,6 +50,6 @@ function isOver({ clock, quarantine_days }: ReconcilePass, { kept_since }: Volum
   return kept_since !== undefined && clock.now().getTime() - new Date(kept_since).getTime() >= quarantine_days * DAY_MS
 }
 
-function speak({ operation_id, fence }: ReconcilePass, volume_id: string, step: string): VolumeFence {
+function speak({ operation_id, fence }: ReconcilePass, volume_id: string, step: string): VolumeHeader {
   return { subject: volumeSubject(volume_id), operation_id, step: `sweep-${step}`, epoch: 0, fence }
 }

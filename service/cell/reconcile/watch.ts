@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
-import { HostFailure, type HostEvent, type Inventory } from '../host/hostd.ts'
+import type { HostEvent, Inventory } from '../../../contract/internal/host-inventory.ts'
+import { HostFailure } from '../host/hostd.ts'
 import { reconcile } from './reconcile.ts'
 import { stateOf, settle } from '../machines/settle-store.ts'
 import type { ReconcileContext } from './reconcile-pass.ts'

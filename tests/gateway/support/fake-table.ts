@@ -1,4 +1,4 @@
-import { AGENT_PROTOCOLS } from '../../../service/cell/host/agent-protocol.ts'
+import { AGENT_PROTOCOLS } from '../../../contract/internal/agent.ts'
 import type { ShowResidency } from '../../../service/cell/machines/show-residency.ts'
 import type { GoneReason, MachineTable, WorkspaceEntry } from '../../../service/cell/machines/table.ts'
 

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { subjectName, type Subject } from '../../../service/cell/host/subject.ts'
+import type { Subject } from '../../../contract/internal/host-subject.ts'
+import { subjectName } from '../../../service/cell/host/subject.ts'
 import type { Guests } from '../../support/served-host.ts'
 import { FakeAgent, type FakeSession } from '../../gateway/support/fake-agent.ts'
 import { outputOf, readCommand } from './commands.ts'

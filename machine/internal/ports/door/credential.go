@@ -18,12 +18,6 @@ const (
 	Link     Kind = "link"
 )
 
-// Credential may be invalid: the cell decides.
-type Credential struct {
-	Kind  Kind   `json:"kind"`
-	Value string `json:"value"`
-}
-
 // Shown has the target that remains for the app.
 type Shown struct {
 	Credentials []Credential // to be tried in this order

@@ -8,14 +8,6 @@ import (
 	"strings"
 )
 
-// Refusal replaces the app's answer. Its reason is one of a closed set.
-type Refusal struct {
-	Status            int    `json:"status"`
-	Reason            string `json:"reason"`
-	Message           string `json:"message"`
-	RetryAfterSeconds int    `json:"retry_after_seconds,omitempty"`
-}
-
 const (
 	reasonCredentialMissing = "credential_missing"
 	reasonCredentialInvalid = "credential_invalid"

@@ -49,8 +49,8 @@ func (l *Link) receiveGrant(grant *grantFrame) error {
 	l.prove(lease)
 	lease.id, lease.state, lease.target = grant.Lease, granted, target
 	lease.unconfirmedUntil, lease.usedAt, lease.expires = time.Time{}, time.Now(), time.Time{}
-	if grant.ExpiresInMs != nil {
-		lease.expires = time.Now().Add(time.Duration(*grant.ExpiresInMs) * time.Millisecond)
+	if grant.ExpiresInMS != nil {
+		lease.expires = time.Now().Add(time.Duration(*grant.ExpiresInMS) * time.Millisecond)
 	}
 	l.granted[grant.Lease] = lease
 	lease.announce()

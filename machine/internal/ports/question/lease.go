@@ -14,7 +14,6 @@ const (
 	idleAfter    = time.Second      // a pause this long is reported to the cell, with its beginning
 	releaseAfter = 10 * time.Second // without a request
 	countEvery   = 5 * time.Second
-	leasesMax    = 20_000 // as many as the cell grants: LIMITS.port.leases_max
 )
 
 type Question struct {

@@ -1,4 +1,4 @@
-import type { LayerEntry } from '../../../core/templates/layer-lists/layer-entry.ts'
+import type { LayerEntry } from '../../../../contract/internal/host-layers.ts'
 import { areSame, join, type Overlay, type LayerDirectory, type VisibleEntry } from './overlay.ts'
 import { bytesOf } from './position.ts'
 

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../../contract/limits.ts'
-import type { LayerEntry } from '../../../core/templates/layer-lists/layer-entry.ts'
+import type { LayerEntry } from '../../../../contract/internal/host-layers.ts'
 import { fail } from '../../../lib/fail.ts'
 import type { Load, LayerDirectory } from './overlay.ts'
 import { readDirectories, readLists, wantLists } from './store.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { LayerEntry } from '../../../../contract/internal/host-layers.ts'
 import { differences } from './compare.ts'
-import type { LayerEntry } from '../../../core/templates/layer-lists/layer-entry.ts'
 import { join, Overlay, type Load } from './overlay.ts'
 import { bytesOf, positionOf } from './position.ts'
 

@@ -1,4 +1,4 @@
-import type { LayerEntry } from '../../../core/templates/layer-lists/layer-entry.ts'
+import type { LayerEntry } from '../../../../contract/internal/host-layers.ts'
 
 export interface LayerDirectory {
   layer: string

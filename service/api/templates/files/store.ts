@@ -1,4 +1,4 @@
-import type { LayerEntry } from '../../../core/templates/layer-lists/layer-entry.ts'
+import type { LayerEntry } from '../../../../contract/internal/host-layers.ts'
 import { pathKey } from '../../../core/templates/layer-lists/path-key.ts'
 import type { Db } from '../../../db/database.ts'
 import type { Reader } from '../../../db/reader.ts'

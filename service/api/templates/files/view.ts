@@ -1,5 +1,5 @@
 import type { TemplateFile } from '../../../../contract/schemas/template-files.ts'
-import type { LayerEntry } from '../../../core/templates/layer-lists/layer-entry.ts'
+import type { LayerEntry } from '../../../../contract/internal/host-layers.ts'
 
 export function fileView(path: string, { name: _, type, size_bytes, mode, uid, gid, sha256, target }: LayerEntry): TemplateFile {
   return {

@@ -1,5 +1,5 @@
+import type { CredentialKind } from '../../../../contract/internal/ports.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
-import type { CredentialKind } from '../../../core/workspaces/ports/credentials.ts'
 import { readerOf, type Reader } from '../../../db/reader.ts'
 import type { Page } from '../../calls/pages.ts'
 

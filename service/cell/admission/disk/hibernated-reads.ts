@@ -1,6 +1,6 @@
 import { posix } from 'node:path'
 import { Failure } from '../../../lib/fail.ts'
-import type { FileReads } from '../../host/agent.ts'
+import type { FileReads } from '../../host/agent-link.ts'
 
 const UNREAD: ReadonlySet<string | undefined> = new Set(['offline_unavailable', 'offline_budget', 'offline_changed'])
 /** Paths that exist only in memory, and `/` above them (decision 13). */

@@ -1,5 +1,5 @@
 import { Failure } from '../../../lib/fail.ts'
-import type { AgentLink, LiveDiskReads } from '../../host/agent.ts'
+import type { AgentLink, LiveDiskReads } from '../../host/agent-link.ts'
 import type { CallBounds } from '../../host/agent-answer.ts'
 import type { ChangesFilter, ChangesFound } from '../../host/agent-asked.ts'
 import { AgentFailure } from '../../host/agent-failure.ts'

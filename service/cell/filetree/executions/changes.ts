@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { TreeEntry } from '../../../../contract/internal/host-trees.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { digestOf } from '../trees/blob-files.ts'
 import { bytesOf, type DirectoryEntry, type Entry, type TreePath } from '../trees/entries.ts'
@@ -6,13 +7,13 @@ import { findName, type PageReads, walkNames } from '../trees/pages.ts'
 import { CHUNK_BYTES, encodeChunks, isChunked, type TreeChange } from '../trees/tree.ts'
 import type { Content } from '../trees/contents.ts'
 import { nameOf } from '../trees/entries.ts'
-import type { EntryReader, StreamEntry } from './entries.ts'
+import type { EntryReader } from './entries.ts'
 
 export class ChangesRefused extends Error {
   readonly why: string
   readonly path: string
 
-  constructor({ why = '', path }: StreamEntry) {
+  constructor({ why = '', path }: TreeEntry) {
     super(`The changes cannot be published: ${why}`)
     this.why = why
     this.path = path
@@ -76,7 +77,7 @@ export async function readChanges(reader: EntryReader, reads: PageReads, root: D
 }
 
 /** The root itself is never replaced. */
-function directoryChange(path: TreePath, { mode = 0o755, modified_ms = 0 }: StreamEntry, kept: DirectoryEntry | null): TreeChange {
+function directoryChange(path: TreePath, { mode = 0o755, modified_ms = 0 }: TreeEntry, kept: DirectoryEntry | null): TreeChange {
   if (kept !== null || path.length === 0) return { kind: 'set', path, mode, modified_ms }
   return { kind: 'put', path, entry: { type: 'directory', mode, modified_ms, page: null } }
 }

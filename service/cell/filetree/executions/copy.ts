@@ -1,9 +1,10 @@
+import type { TreeEntry } from '../../../../contract/internal/host-trees.ts'
 import type { Blobs } from '../trees/blobs.ts'
 import { BlobError } from '../trees/blobs.ts'
 import { partsOf } from '../trees/contents.ts'
 import type { DirectoryEntry, Entry, TreePath } from '../trees/entries.ts'
 import { differences } from './differences.ts'
-import { encodeEntry, type StreamEntry } from './entries.ts'
+import { encodeEntry } from './entries.ts'
 
 const JOIN_BYTES = 64 << 10
 
@@ -44,7 +45,7 @@ function line(path: TreePath, before: Entry | null, after: Entry | null): Buffer
   return Buffer.from(encodeEntry(entryOf(path.join('/'), before, after)))
 }
 
-function entryOf(path: string, before: Entry | null, after: Entry | null): StreamEntry {
+function entryOf(path: string, before: Entry | null, after: Entry | null): TreeEntry {
   if (after === null) return { path, type: 'remove' }
   const { modified_ms } = after
   switch (after.type) {

@@ -1,26 +1,13 @@
-import { Type, type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { Enum } from '../../../../contract/schemas/common.ts'
+import { TreeEntry } from '../../../../contract/internal/host-trees.ts'
 import { HostFailure } from '../../host/hostd.ts'
 
-// As in machine/internal/wire/tree.go: a line of JSON for each entry; a file's content follows its line.
+// As in contract/internal/host-trees.ts: a line of JSON for each entry; a file's content follows its line.
 
-const Entry = Type.Object({
-  path: Type.String({ maxLength: 8192 }),
-  type: Enum(['file', 'directory', 'symlink', 'remove', 'refused', 'end']),
-  mode: Type.Optional(Type.Integer({ minimum: 0, maximum: 0o7777 })),
-  modified_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
-  size: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
-  target: Type.Optional(Type.String({ maxLength: 8192 })),
-  opaque: Type.Optional(Type.Boolean()),
-  why: Type.Optional(Type.String({ maxLength: 64 })),
-})
-export type StreamEntry = Static<typeof Entry>
-
-const entry = Compile(Entry)
+const entry = Compile(TreeEntry)
 const LINE_BYTES_MAX = 64 << 10
 
-export function encodeEntry(value: StreamEntry): string {
+export function encodeEntry(value: TreeEntry): string {
   return `${JSON.stringify(value)}\n`
 }
 
@@ -32,7 +19,7 @@ export class EntryReader {
     this.#chunks = stream[Symbol.asyncIterator]()
   }
 
-  async next(): Promise<StreamEntry> {
+  async next(): Promise<TreeEntry> {
     for (let from = 0; ;) {
       const at = this.#rest.indexOf(10, from)
       if (at >= 0) {
@@ -75,7 +62,7 @@ export class EntryReader {
   }
 }
 
-function parse(line: Buffer): StreamEntry {
+function parse(line: Buffer): TreeEntry {
   let value: unknown
   try {
     value = JSON.parse(line.toString('utf8'))

@@ -1,17 +1,19 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import type { ExecRequest } from '../../../../contract/internal/agent-runs.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { ExecutionTimings } from '../../../../contract/schemas/cell/execution.ts'
+import type { Machine } from '../../../../contract/internal/host-inventory.ts'
+import type { CommandHeader, Subject } from '../../../../contract/internal/host-subject.ts'
 import type { Db } from '../../../db/database.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
 import type { Ids } from '../../../lib/ids.ts'
-import { type AgentLink, openLink as openAgentLink, type OpenLink } from '../../host/agent.ts'
-import type { AgentExec } from '../../host/agent-asked.ts'
+import { openLink as openAgentLink, type OpenLink } from '../../host/agent.ts'
+import type { AgentLink } from '../../host/agent-link.ts'
 import type { CallBounds } from '../../host/agent-answer.ts'
 import { UNLIMITED_BUDGET } from '../../host/buffer-budget.ts'
-import { type CommandHeader, HostFailure, type Machine, type MachineHost } from '../../host/hostd.ts'
-import type { Subject } from '../../host/subject.ts'
+import { HostFailure, type MachineHost } from '../../host/hostd.ts'
 import { drawFence } from '../../machines/settle-store.ts'
 import { hostnameOf } from '../../host/hostname.ts'
 import { readMachineRow, type MachineRow } from '../../machines/machine-row-store.ts'
@@ -63,7 +65,7 @@ export interface Command {
   }
 }
 
-type PlainExec = Omit<AgentExec, 'session_id' | 'fingerprint'>
+type PlainExec = Omit<ExecRequest, 'session_id' | 'fingerprint'>
 
 export interface StartedMachine {
   machine: Machine

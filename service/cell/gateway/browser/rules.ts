@@ -1,12 +1,12 @@
+import type { BrowserRequest } from '../../../../contract/internal/agent-tools.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { BrowserContent, BrowserScreenshot } from '../../../../contract/schemas/cell/browser.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { AgentVisit } from '../../host/agent-asked.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 
 const VIEWPORT = { width: 1280, height: 720 }
 
-export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: WorkspaceEnvironment): AgentVisit {
+export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: WorkspaceEnvironment): BrowserRequest {
   const timeout_ms = asked.timeout_ms ?? LIMITS.browser.timeout_ms_default
   const wait_ms = asked.wait_ms ?? 0
   if (wait_ms >= timeout_ms) throw invalid('wait_ms', 'must be below timeout_ms')

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
+import type { ExecRequest } from '../../../../contract/internal/agent-runs.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { DEFAULT_CWD, DEFAULT_USER, type ExecStart, RESERVED_SESSION_PREFIX } from '../../../../contract/schemas/cell/session.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { AgentExec } from '../../host/agent-asked.ts'
 import { environmentWith, type WorkspaceEnvironment } from '../environment.ts'
 import type { GivenVariables } from '../secret-variables.ts'
 
 /** Holds no secret values. */
-export type AskedCommand = Omit<AgentExec, 'env'> & { asked_env: Readonly<Record<string, string>>; secret_refs: readonly string[] }
+export type AskedCommand = Omit<ExecRequest, 'env'> & { asked_env: Readonly<Record<string, string>>; secret_refs: readonly string[] }
 
 export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
   refuseUnavailable(asked, session_id)

@@ -2,7 +2,6 @@ import type { filesSearch } from '../../../../contract/routes/cell/files.ts'
 import type { FileSearch } from '../../../../contract/schemas/cell/search.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { SearchAsked } from '../../host/agent-asked.ts'
 import { AgentFailure } from '../../host/agent-failure.ts'
 import { callAgent } from '../ask.ts'
 import type { GatewayHandler } from '../handler.ts'
@@ -19,7 +18,10 @@ export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _dep
   return { status: 200, headers: ticket.read_headers, body }
 }
 
-export function searchOf(asked: FileSearch): SearchAsked {
+/** A search with its defaults. */
+type WholeSearch = Required<Omit<FileSearch, 'cursor'>> & Pick<FileSearch, 'cursor'>
+
+export function searchOf(asked: FileSearch): WholeSearch {
   const { regex = false, case_insensitive = false, include = [], exclude = [], context_lines = 0 } = asked
   const { max_matches = LIMITS.search.matches_default } = asked
   const max_file_bytes = Math.min(asked.max_file_bytes ?? LIMITS.search.file_bytes_default, LIMITS.search.file_bytes_max)

@@ -1,12 +1,12 @@
+import type { GitCloneRequest, GitCommitRequest } from '../../../../contract/internal/agent-tools.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { GitClone, GitCommit } from '../../../../contract/schemas/cell/git.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
-import type { AgentClone, AgentCommit } from '../../host/agent-asked.ts'
 import type { ResolvedSecret } from '../../policies/secrets/resolve.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 
-export function cloneOf(asked: GitClone, authorization: string | undefined, environment: WorkspaceEnvironment): AgentClone {
+export function cloneOf(asked: GitClone, authorization: string | undefined, environment: WorkspaceEnvironment): GitCloneRequest {
   if (asked.authorization_secret !== undefined && authorization !== undefined)
     throw invalid('authorization_secret', 'must not be given together with the header X-Git-Authorization')
   return {
@@ -21,7 +21,7 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
 }
 
 /** A refusal must not reveal the value. */
-export function withSecret(clone: AgentClone, { value, authority }: ResolvedSecret): AgentClone {
+export function withSecret(clone: GitCloneRequest, { value, authority }: ResolvedSecret): GitCloneRequest {
   // A placeholder's form cannot be checked: the proxy injects the real value.
   return { ...clone, authorization: authority === null ? checkAuthorization('authorization_secret', value) : value }
 }
@@ -50,7 +50,7 @@ function checkAuthorization(field: string, value: string): string {
   throw invalid(field, 'must hold a scheme and credentials, such as Basic or Bearer')
 }
 
-export function commitOf(asked: GitCommit, environment: WorkspaceEnvironment): AgentCommit {
+export function commitOf(asked: GitCommit, environment: WorkspaceEnvironment): GitCommitRequest {
   if (asked.message.trim() === '' || asked.message.includes('\0') || !asked.message.isWellFormed())
     throw invalid('message', 'must be Unicode text without NUL, and not blank')
   const { author, paths } = asked

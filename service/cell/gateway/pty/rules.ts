@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
+import type { PtyRequest } from '../../../../contract/internal/agent-runs.ts'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { TerminalStart } from '../../../../contract/schemas/cell/terminal.ts'
 import { fail } from '../../../lib/fail.ts'
-import type { AgentTerminal } from '../../host/agent-asked.ts'
 import { commandOf, type AskedCommand } from '../exec/rules.ts'
 
 /** A command needs a program, and only the guest knows the user's login shell. */
 const LOGIN_SHELL = ['login shell']
 
-type AskedTerminal = Omit<AgentTerminal, 'env'> & Pick<AskedCommand, 'asked_env' | 'secret_refs'>
+type AskedTerminal = Omit<PtyRequest, 'env'> & Pick<AskedCommand, 'asked_env' | 'secret_refs'>
 
 export function terminalOf(asked: TerminalStart, session_id: string): AskedTerminal {
   const { cols = LIMITS.terminal.cols_default, rows = LIMITS.terminal.rows_default, argv, ...rest } = asked

@@ -1,27 +1,23 @@
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
-import type { MachineVolume } from '../../../db/column-types.ts'
-import { systemClock, type Clock } from '../../../lib/clock.ts'
-import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
+import type { HostDenial, HostEgress, SetEgressRequest } from '../../../../contract/internal/host-egress.ts'
+import type { HostEvent, Inventory, Machine, MachineCounters } from '../../../../contract/internal/host-inventory.ts'
+import type { LayerRequest } from '../../../../contract/internal/host-layers.ts'
+import type { CommandHeader, Subject, VolumeHeader } from '../../../../contract/internal/host-subject.ts'
 import type {
   CheckpointRequest,
   CloneRequest,
-  CommandHeader,
-  HostEvent,
-  Inventory,
-  Machine,
-  MachineCounters,
-  MachineHost,
   KeepVolumeRequest,
   QuarantineRequest,
   RestoreRequest,
   StartRequest,
   StopRequest,
-  VolumeFence,
   VolumeRequest,
   VolumesRequest,
-} from '../hostd.ts'
-import type { LayerRequest } from '../hostd-layers.ts'
-import { subjectName, workspaceSubject, type Subject } from '../subject.ts'
+} from '../../../../contract/internal/host.ts'
+import type { MachineVolume } from '../../../db/column-types.ts'
+import { systemClock, type Clock } from '../../../lib/clock.ts'
+import type { MachineHost } from '../hostd.ts'
+import { subjectName, workspaceSubject } from '../subject.ts'
 import type { FakeGuest } from './guest.ts'
 import { beginOn, dropLayers, keepLayers, layersHere, listLayer, makeLayer } from './layers.ts'
 import { deleteVolume, keepVolume, setVolumes, volumesHere } from './volumes.ts'
@@ -145,7 +141,7 @@ function machineVerbs(world: World, turns: VerbQueue): Pick<MachineHost, Verb> {
     makeLayer: turns.verb('makeLayer', (request: LayerRequest) => makeLayer(world, request)),
     setVolumes: turns.verb('setVolumes', (request: VolumesRequest) => setVolumes(world, request)),
     createVolume: turns.verb('createVolume', (request: VolumeRequest) => void world.volumes.add(request.subject.id)),
-    deleteVolume: turns.verb('deleteVolume', (request: VolumeFence) => deleteVolume(world, request.subject.id)),
+    deleteVolume: turns.verb('deleteVolume', (request: VolumeHeader) => deleteVolume(world, request.subject.id)),
     keepVolume: turns.verb('keepVolume', (request: KeepVolumeRequest) => keepVolume(world, request)),
     quarantine: turns.verb('quarantine', (request: QuarantineRequest) => quarantine(world, request)),
   }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import { HostFailure, type StartRequest } from '../hostd.ts'
-import type { LayerEntry } from '../../../core/templates/layer-lists/layer-entry.ts'
-import type { Layer, LayerList, LayerRequest, LayersDrop, LayersHere } from '../hostd-layers.ts'
+import type { Layer, LayerEntry, LayerList, LayerRequest, LayersDrop, LayersHere } from '../../../../contract/internal/host-layers.ts'
+import type { StartRequest } from '../../../../contract/internal/host.ts'
+import { HostFailure } from '../hostd.ts'
 import { subjectName } from '../subject.ts'
 import { DISK_BYTES, type World } from './world.ts'
 

@@ -1,4 +1,5 @@
-import { HostFailure, type HostFailureCode, type RestoreRequest } from '../hostd.ts'
+import type { RestoreRequest } from '../../../../contract/internal/host.ts'
+import { HostFailure, type HostFailureCode } from '../hostd.ts'
 import { subjectName } from '../subject.ts'
 
 /** The checkpoint to restore: the subject's own, or another's with memory, which requires a new identity. */

@@ -1,4 +1,5 @@
-import type { CommandHeader, MachineHost, VolumeFence } from '../hostd.ts'
+import type { CommandHeader, VolumeHeader } from '../../../../contract/internal/host-subject.ts'
+import type { MachineHost } from '../hostd.ts'
 import { subjectName } from '../subject.ts'
 import { raiseFence, refuseLower, refuseStranger, silence, type World } from './world.ts'
 
@@ -22,11 +23,11 @@ export type Verb = Exclude<
   | 'close'
 >
 export type When = 'before' | 'after'
-export type Hook = (request: CommandHeader | VolumeFence) => Promise<void> | void
+export type Hook = (request: CommandHeader | VolumeHeader) => Promise<void> | void
 
 export interface Done {
   verb: Verb
-  subject: (CommandHeader | VolumeFence)['subject']
+  subject: (CommandHeader | VolumeHeader)['subject']
   step: string
 }
 
@@ -45,7 +46,7 @@ export class VerbQueue {
     this.latency_ms = latency_ms
   }
 
-  verb<Q extends CommandHeader | VolumeFence, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
+  verb<Q extends CommandHeader | VolumeHeader, A>(name: Verb, work: (request: Q) => A): (request: Q) => Promise<A> {
     return async (request) => {
       this.speak()
       refuseStranger(this.world)
@@ -96,7 +97,7 @@ export class VerbQueue {
     this.remembered.clear()
   }
 
-  private begin<Q extends CommandHeader | VolumeFence, A>(name: Verb, request: Q, work: (request: Q) => A): Promise<A> {
+  private begin<Q extends CommandHeader | VolumeHeader, A>(name: Verb, request: Q, work: (request: Q) => A): Promise<A> {
     const run = async () => {
       await this.runHooks(name, 'before', request)
       if (this.latency_ms > 0) await new Promise((resolve) => setTimeout(resolve, this.latency_ms))
@@ -113,7 +114,7 @@ export class VerbQueue {
     return answer
   }
 
-  private async runHooks(verb: Verb, when: When, request: CommandHeader | VolumeFence): Promise<void> {
+  private async runHooks(verb: Verb, when: When, request: CommandHeader | VolumeHeader): Promise<void> {
     for (const one of [...this.hooks]) if (one.verb === verb && one.when === when) await one.hook(request)
   }
 }

@@ -1,5 +1,5 @@
+import type { RefusedVolume } from '../../../../contract/internal/host-inventory.ts'
 import type { MachineVolume } from '../../../db/column-types.ts'
-import type { RefusedVolume } from '../hostd.ts'
 
 export function given(here: ReadonlySet<string>, volumes: readonly MachineVolume[] = []): MachineVolume[] {
   return volumes.filter(({ volume_id }) => here.has(volume_id))

@@ -1,4 +1,6 @@
-import { HostFailure, type KeepVolumeRequest, type VolumeHere, type VolumesRequest } from '../hostd.ts'
+import type { VolumeHere } from '../../../../contract/internal/host-inventory.ts'
+import type { KeepVolumeRequest, VolumesRequest } from '../../../../contract/internal/host.ts'
+import { HostFailure } from '../hostd.ts'
 import { given } from './volumes-given.ts'
 import { running, type World } from './world.ts'
 

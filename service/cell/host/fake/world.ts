@@ -1,25 +1,22 @@
 import { randomBytes } from 'node:crypto'
+import { AGENT_PROTOCOLS } from '../../../../contract/internal/agent.ts'
 import type { MachineVolume } from '../../../db/column-types.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import {
-  HostFailure,
-  type CheckpointInfo,
-  type CheckpointRequest,
-  type CloneRequest,
-  type HostEvent,
-  type Machine,
-  type MachineCounters,
-  type Quarantined,
-  type QuarantineRequest,
-  type RestoreRequest,
-  type StartRequest,
-  type StopRequest,
-} from '../hostd.ts'
-import type { TreeApplyRequest, TreeChangesRequest } from '../hostd-trees.ts'
-import { AGENT_PROTOCOLS } from '../agent-protocol.ts'
-import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
+import { HostFailure } from '../hostd.ts'
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
-import { MACHINE_KINDS, subjectName, workspaceSubject, type Subject } from '../subject.ts'
+import type { HostDenial, HostEgress, SetEgressRequest } from '../../../../contract/internal/host-egress.ts'
+import type { CheckpointInfo, HostEvent, Machine, MachineCounters, Quarantined } from '../../../../contract/internal/host-inventory.ts'
+import { MACHINE_KINDS, type Subject } from '../../../../contract/internal/host-subject.ts'
+import type { TreeApplyRequest, TreeChangesRequest } from '../../../../contract/internal/host-trees.ts'
+import type {
+  CheckpointRequest,
+  CloneRequest,
+  QuarantineRequest,
+  RestoreRequest,
+  StartRequest,
+  StopRequest,
+} from '../../../../contract/internal/host.ts'
+import { subjectName, workspaceSubject } from '../subject.ts'
 import { FakeGuest } from './guest.ts'
 import type { LayerBook } from './layers.ts'
 import { savedFor } from './saved-for.ts'

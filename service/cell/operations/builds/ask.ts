@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
-import { HostFailure, type CommandHeader } from '../../host/hostd.ts'
+import type { CommandHeader } from '../../../../contract/internal/host-subject.ts'
+import { HostFailure } from '../../host/hostd.ts'
 import { buildSubject } from '../../host/subject.ts'
 import type { CellContext } from '../job.ts'
 import type { OpenOperation } from '../store.ts'

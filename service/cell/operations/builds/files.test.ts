@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { test } from 'node:test'
-import type { AgentLink } from '../../host/agent.ts'
+import type { AgentLink } from '../../host/agent-link.ts'
 import { bringUpload } from './files.ts'
 
 test('a part of an upload is a file in the folder of its upload: other names and links are not read', async () => {

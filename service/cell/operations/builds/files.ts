@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { PlannedFile } from '../../../core/templates/recipes/plan.ts'
 import type { BuildUpload } from '../../../core/templates/build-plan.ts'
-import type { AgentLink } from '../../host/agent.ts'
+import type { AgentLink } from '../../host/agent-link.ts'
 import type { CallBounds } from '../../host/agent-answer.ts'
 import { BuildFailed } from './failed.ts'
 

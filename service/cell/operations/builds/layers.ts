@@ -1,13 +1,16 @@
+import { EGRESS_DEFAULT } from '../../../../contract/internal/host-egress.ts'
 import { DENY_ALL, type EgressPolicy } from '../../../../contract/egress/policy.ts'
-import { revisionOf, DEFAULT_REVISION } from '../../../core/workspaces/egress/effective.ts'
+import type { Machine } from '../../../../contract/internal/host-inventory.ts'
+import type { LayerRequest } from '../../../../contract/internal/host-layers.ts'
+import type { CommandHeader } from '../../../../contract/internal/host-subject.ts'
+import { revisionOf } from '../../../core/workspaces/egress/effective.ts'
 import type { BuildPlan } from '../../../core/templates/build-plan.ts'
 import { Failure } from '../../../lib/fail.ts'
 import { hostEgress } from '../../policies/egress/enforcing.ts'
 import { openLink as openAgentLink, type OpenLink } from '../../host/agent.ts'
 import { AgentFailure } from '../../host/agent-failure.ts'
 import { UNLIMITED_BUDGET } from '../../host/buffer-budget.ts'
-import { type CommandHeader, HostFailure, type Machine, type MachineHost } from '../../host/hostd.ts'
-import type { LayerRequest } from '../../host/hostd-layers.ts'
+import { HostFailure, type MachineHost } from '../../host/hostd.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
 import { untilAnswered } from './ask.ts'
 import { BuildFailed } from './failed.ts'
@@ -191,7 +194,7 @@ function speaking({ build_id, operation_id, fence }: BuildRun, step: string): Co
 
 function egressOf(egress: EgressPolicy) {
   const revision = revisionOf(egress)
-  return revision === DEFAULT_REVISION ? {} : { egress: hostEgress({ effective: egress, revision, secret_ports: [] }) }
+  return revision === EGRESS_DEFAULT ? {} : { egress: hostEgress({ effective: egress, revision, secret_ports: [] }) }
 }
 
 function tell({ say }: BuildRun, line: string): void {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pino from 'pino'
+import type { LayerList } from '../../../../contract/internal/host-layers.ts'
 import { freshDatabase } from '../../../../tests/support/postgres.ts'
 import { systemClock } from '../../../lib/clock.ts'
 import { HostFailure } from '../../host/hostd.ts'
-import type { LayerList } from '../../host/hostd-layers.ts'
 import { listWanted } from './listing.ts'
 import { dropUnusedLists } from './store.ts'
 

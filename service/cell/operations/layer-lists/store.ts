@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
+import type { LayerList } from '../../../../contract/internal/host-layers.ts'
 import { pathKey } from '../../../core/templates/layer-lists/path-key.ts'
 import type { Db } from '../../../db/database.ts'
-import type { LayerList } from '../../host/hostd-layers.ts'
 
 export interface WantedList {
   layer: string

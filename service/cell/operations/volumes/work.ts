@@ -1,7 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
+import type { VolumeHeader } from '../../../../contract/internal/host-subject.ts'
 import type { OperationError } from '../../../db/column-types.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import { HostFailure, type VolumeFence } from '../../host/hostd.ts'
+import { HostFailure } from '../../host/hostd.ts'
 import { volumeSubject } from '../../host/subject.ts'
 import { INTERRUPTED, operationError } from '../errors.ts'
 import type { CellContext } from '../job.ts'
@@ -67,7 +68,7 @@ async function remove(work: VolumeWork): Promise<void> {
   })
 }
 
-async function ask(work: VolumeWork, step: string, verb: (fence: VolumeFence) => Promise<void>): Promise<void> {
+async function ask(work: VolumeWork, step: string, verb: (fence: VolumeHeader) => Promise<void>): Promise<void> {
   const { operation, volume_id, signal } = work
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
     signal.throwIfAborted()

@@ -1,5 +1,6 @@
+import type { Machine } from '../../../../contract/internal/host-inventory.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import { HostFailure, type HostFailureCode, type Machine } from '../../host/hostd.ts'
+import { HostFailure, type HostFailureCode } from '../../host/hostd.ts'
 import { buildSubject } from '../../host/subject.ts'
 import { Refused } from '../errors.ts'
 import { callHost, type Job } from '../job.ts'

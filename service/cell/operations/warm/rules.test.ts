@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { AGENT_PROTOCOLS } from '../../host/agent-protocol.ts'
+import { AGENT_PROTOCOLS } from '../../../../contract/internal/agent.ts'
 import { fitOf, whyCold, type Capture, type WarmCandidate } from './rules.ts'
 
 const SIZE = { cpu_millis: 1000, memory_mib: 512, disk_gib: 4 }

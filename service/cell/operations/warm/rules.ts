@@ -1,6 +1,6 @@
+import { AGENT_PROTOCOLS } from '../../../../contract/internal/agent.ts'
 import { inputsForStartup, type TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { Resources } from '../../../db/column-types.ts'
-import { AGENT_PROTOCOLS } from '../../host/agent-protocol.ts'
 
 export interface WarmCandidate {
   ownership_epoch: number

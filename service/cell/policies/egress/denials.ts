@@ -1,9 +1,8 @@
 import type { Logger } from 'pino'
 import { LIMITS } from '../../../../contract/limits.ts'
-import { DEFAULT_REVISION } from '../../../core/workspaces/egress/effective.ts'
+import { EGRESS_DEFAULT, type HostDenial } from '../../../../contract/internal/host-egress.ts'
 import type { Db } from '../../../db/database.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import type { HostDenial } from '../../host/egress.ts'
 import type { MachineHost } from '../../host/hostd.ts'
 import { workspaceSubject } from '../../host/subject.ts'
 import type { LiveTable } from '../../machines/live-table.ts'
@@ -48,7 +47,7 @@ export function denialsCollector({ db, host, table, log }: DenialsContext, book:
   return async () => {
     const asked = book.all().filter(({ workspace_id, revision }) => {
       const machine = table.get(workspace_id)?.machine
-      return revision !== DEFAULT_REVISION && machine !== null && machine !== undefined && machine.state !== 'frozen'
+      return revision !== EGRESS_DEFAULT && machine !== null && machine !== undefined && machine.state !== 'frozen'
     })
     const here = new Set(book.all().map(({ workspace_id }) => workspace_id))
     for (const id of known.keys()) if (!here.has(id)) known.delete(id)

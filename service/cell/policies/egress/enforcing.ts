@@ -1,12 +1,14 @@
 import type { Logger } from 'pino'
-import { effectiveOf, DEFAULT_REVISION, type Effective } from '../../../core/workspaces/egress/effective.ts'
+import { EGRESS_DEFAULT, type HostEgress } from '../../../../contract/internal/host-egress.ts'
+import type { Machine } from '../../../../contract/internal/host-inventory.ts'
+import type { RestoreRequest, StartRequest } from '../../../../contract/internal/host.ts'
+import { effectiveOf, type Effective } from '../../../core/workspaces/egress/effective.ts'
 import { readEgressFacts } from '../../../core/workspaces/egress/store.ts'
 import type { Db } from '../../../db/database.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import type { HostEgress } from '../../host/egress.ts'
 import { isWorkspace } from '../../host/subject.ts'
-import type { Machine, MachineHost, RestoreRequest, StartRequest } from '../../host/hostd.ts'
+import type { MachineHost } from '../../host/hostd.ts'
 import type { ObservedPolicies } from './observed-policies.ts'
 import { acknowledge, type ReportedPolicy } from './store.ts'
 
@@ -39,7 +41,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
     const machine = await verb(egress === null ? request : { ...request, egress })
     await note(context, machine)
     // A repeated command gets its first response, with the older policy.
-    if (machine.egress !== undefined && machine.egress.revision !== (egress?.revision ?? DEFAULT_REVISION)) book.stale(machine.subject.id)
+    if (machine.egress !== undefined && machine.egress.revision !== (egress?.revision ?? EGRESS_DEFAULT)) book.stale(machine.subject.id)
     return machine
   }
   const own: Pick<MachineHost, 'start' | 'restore' | 'stop'> = {
@@ -63,7 +65,7 @@ export function reportedPolicyOf({ subject, epoch, fence, egress }: Machine): Re
 async function policyOf(db: Db, workspace_id: string): Promise<HostEgress | null> {
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
   const egress = facts === undefined ? null : hostEgress(effectiveOf(facts))
-  return egress?.revision === DEFAULT_REVISION ? null : egress
+  return egress?.revision === EGRESS_DEFAULT ? null : egress
 }
 
 export function hostEgress({ effective, revision, secret_ports }: Pick<Effective, 'effective' | 'revision' | 'secret_ports'>): HostEgress {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { LIMITS } from '../../../../contract/limits.ts'
+import type { HostDenial } from '../../../../contract/internal/host-egress.ts'
 import type { Db } from '../../../db/database.ts'
-import type { HostDenial } from '../../host/egress.ts'
 
 export interface ReportedPolicy {
   workspace_id: string

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { Logger } from 'pino'
-import type { AgentLink } from '../../host/agent.ts'
+import type { AgentLink } from '../../host/agent-link.ts'
 import { type CallBounds, readBytes } from '../../host/agent-answer.ts'
 import type { LiveMachine } from '../../host/live-machine.ts'
 import type { KnownAuthority } from './authorities.ts'

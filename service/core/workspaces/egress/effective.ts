@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { EGRESS_DEFAULT } from '../../../../contract/internal/host-egress.ts'
 import { intersection } from '../../../../contract/egress/intersect.ts'
 import { ALLOW_ALL, withinLimits, type EgressPolicy } from '../../../../contract/egress/policy.ts'
 import type { EnforcementState } from '../../../../contract/schemas/egress.ts'
@@ -49,12 +50,10 @@ export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'c
   return { policy, source, effective, secret_ports, revision: revisionOf(effective, secret_ports) }
 }
 
-/** Without a policy. machine/internal/wire has the same constant. */
-export const DEFAULT_REVISION = 'default'
 const REVISION_CHARACTERS = 40
 
 export function revisionOf(effective: EgressPolicy, secret_ports: readonly number[] = []): string {
-  if (effective.mode === 'allow_all' && secret_ports.length === 0) return DEFAULT_REVISION
+  if (effective.mode === 'allow_all' && secret_ports.length === 0) return EGRESS_DEFAULT
   const policy = [effective.mode, effective.rules.map(({ host, ports }) => [host, ports]), effective.cidrs]
   const text = JSON.stringify(secret_ports.length === 0 ? policy : [...policy, secret_ports])
   return createHash('sha256').update(text).digest('hex').slice(0, REVISION_CHARACTERS)

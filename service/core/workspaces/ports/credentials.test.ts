@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { cookieOf, CREDENTIAL_KINDS, digestOf, newCredential, type CredentialKind } from './credentials.ts'
+import { CREDENTIAL_KINDS, type CredentialKind } from '../../../../contract/internal/ports.ts'
+import { cookieOf, digestOf, newCredential } from './credentials.ts'
 
 const made: Record<CredentialKind, string> = {
   token: newCredential('token'),

@@ -1,8 +1,5 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
-
-/** A link is exchanged for its cookie. */
-export const CREDENTIAL_KINDS = ['token', 'link', 'cookie', 'callback'] as const
-export type CredentialKind = (typeof CREDENTIAL_KINDS)[number]
+import type { CredentialKind } from '../../../../contract/internal/ports.ts'
 
 const PREFIXES: Record<CredentialKind, string> = { token: 'sfp_', link: 'sfl_', cookie: 'sfc_', callback: 'sfcb_' }
 const SECRET_BYTES = 32
