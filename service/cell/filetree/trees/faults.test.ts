@@ -14,7 +14,8 @@ import { BlobError } from './blobs.ts'
 import { collectTree } from './collect.ts'
 import { readPart } from './contents.ts'
 import { findEntry, listEntries } from './tree.ts'
-import { TreeMoved, type Trees } from './trees.ts'
+import { TreeMoved } from './publish.ts'
+import type { Trees } from './trees.ts'
 
 let bed: TreesBed
 before(async () => {
@@ -55,7 +56,7 @@ const blobsOf = async (id: string) =>
     .map((name) => path.join(bed.folder, id, name))
 
 function writer(id: string, failpoint: string) {
-  const script = path.join(import.meta.dirname, '../../../tests/support/tree-writer.ts')
+  const script = path.join(import.meta.dirname, '../../../../tests/support/tree-writer.ts')
   const given = JSON.stringify({ database: bed.database.options('berth_cell'), folder: bed.folder, id, failpoint })
   const child = spawn(process.execPath, [script, given], { stdio: ['ignore', 'pipe', 'inherit'] })
   const acknowledged: number[] = []
