@@ -1,4 +1,4 @@
-import type { Poller } from '../calls/looking.ts'
+import type { Poller } from '../../lib/poll.ts'
 
 /** Services that end organizations and accounts. */
 export interface LifecycleDeps {

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { LIMITS } from '../../../contract/limits.ts'
 import { cookieOf, digestOf } from '../../core/workspaces/ports/credentials.ts'
 import { workspaceOf } from '../../core/workspaces/ports/host-id.ts'
+import { createKeyedCounts, type KeyedCounts } from '../../lib/bounded.ts'
 import type { PortMetrics } from './port-metrics.ts'
 import { admitVisitor, type Admittance, type VisitDeps } from './admission.ts'
 import type { CredentialCache } from './credentials.ts'
@@ -46,7 +47,8 @@ interface ConversationState {
   leases: Leases
   /** Visitors that wait for an answer, by the id of their ask. */
   asks: Map<number, AbortController>
-  waits: Waits
+  /** Visitors that wait, by workspace. */
+  waits: KeyedCounts
   settling: Map<number, (is_settled: boolean) => void>
   last_settle: number
   /** 0: no hello yet. */
@@ -64,7 +66,7 @@ export function createConversation(deps: ConversationDeps, say: (frame: ToProxy)
     end,
     leases,
     asks: new Map(),
-    waits: createWaits(),
+    waits: createKeyedCounts(),
     settling: new Map(),
     last_settle: 0,
     version: 0,
@@ -197,26 +199,9 @@ function close(state: ConversationState): void {
 }
 
 /** Bounds the waiting visitors per workspace. Counts only valid credentials, so that others cannot block them. */
-interface Waits {
-  take(workspace_id: string): Disposable
-}
-
-function createWaits(): Waits {
-  const counts = new Map<string, number>()
-  return {
-    take(workspace_id) {
-      const before = counts.get(workspace_id) ?? 0
-      if (before >= LIMITS.port.asks_per_workspace_max) throw new Refusal('too_many_requests', 1)
-      counts.set(workspace_id, before + 1)
-      return {
-        [Symbol.dispose]() {
-          const left = (counts.get(workspace_id) ?? 1) - 1
-          if (left === 0) counts.delete(workspace_id)
-          else counts.set(workspace_id, left)
-        },
-      }
-    },
-  }
+function waitAt({ waits }: ConversationState, workspace_id: string): Disposable {
+  if (waits.of(workspace_id) >= LIMITS.port.asks_per_workspace_max) throw new Refusal('too_many_requests', 1)
+  return waits.take(workspace_id)
 }
 
 const LEFT = new Error('The visitor has left')
@@ -226,7 +211,7 @@ async function answerTo(state: ConversationState, asked: Ask, signal: AbortSigna
   const { deps, leases } = state
   const found = await credentialOf(deps, asked)
   if (found.kind === 'link') return redirectTo(deps, asked, found)
-  using _place = state.waits.take(found.workspace_id)
+  using _place = waitAt(state, found.workspace_id)
   if (state.version > 1) state.say({ known: { id: asked.id } })
   const { entry, place, held } = await admitBy(deps, found, signal)
   // Checks again for a revocation during the wake. Nothing is awaited from here to the grant, so any later revocation cuts the lease.

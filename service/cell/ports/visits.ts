@@ -5,7 +5,7 @@ import { mutate } from '../../core/changes/mutate.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
-import { createSemaphore } from '../../lib/poll.ts'
+import { createSemaphore } from '../../lib/bounded.ts'
 import type { Ask } from './frames.ts'
 import type { FoundCredential } from './store.ts'
 

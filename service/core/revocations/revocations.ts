@@ -6,6 +6,7 @@ import { notifyConfirmed } from './store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 import { askEnforcers } from './enforcers-store.ts'
 
 export interface Revocations {
@@ -47,24 +48,23 @@ interface RevocationsState extends Context {
   waiters: Set<Waiter>
   /** Number of the last question. */
   last: number
-  /** Whether the waiters are being asked for again. */
-  asking: boolean
-  closed: boolean
+  closing: AbortController
 }
 
 export function openRevocations(context: Context): Revocations {
-  const state: RevocationsState = { ...context, asker: randomUUID(), waiters: new Set(), last: 0, asking: false, closed: false }
-  const again = setInterval(() => askAgain(state), ASK_AGAIN_MS)
-  again.unref()
-  const { listener } = context
+  const { listener, logger } = context
+  const closing = new AbortController()
+  const state: RevocationsState = { ...context, asker: randomUUID(), waiters: new Set(), last: 0, closing }
+  const unasked = (error: unknown) => logger.warn({ err: error }, 'the enforcers of a revocation could not be asked')
+  const askAgain = oneAtATime(() => askForAll(state))
+  tickEvery(ASK_AGAIN_MS, askAgain, unasked, closing.signal)
   const stop_hearing = listener.on('berth_revoked', (text) => hearAnswer(state, text))
   // The listener has already applied earlier notifications about keys: the token cache was cleared as they arrived.
   const stop_answering = listener.on('berth_revocation', (text) => answerQuestion(state, text))
   return {
     awaitConfirmed: (scope, signal) => awaitConfirmed(state, scope, signal),
     close() {
-      state.closed = true
-      clearInterval(again)
+      closing.abort()
       stop_hearing()
       stop_answering()
       for (const waiter of state.waiters) waiter.done()
@@ -73,7 +73,7 @@ export function openRevocations(context: Context): Revocations {
 }
 
 async function awaitConfirmed(state: RevocationsState, scope: RevocationScope, signal: AbortSignal): Promise<void> {
-  if (signal.aborted || state.closed) return
+  if (signal.aborted || state.closing.signal.aborted) return
   const { promise, resolve } = Promise.withResolvers<void>()
   state.last += 1
   const waiter: Waiter = { scope, from: state.last, answered: new Set(), expected: null, done: resolve }
@@ -106,14 +106,6 @@ async function ask(
 
 function endIfConfirmed({ expected, answered, done }: Waiter): void {
   if (expected !== null && [...expected].every((by) => answered.has(by))) done()
-}
-
-function askAgain(state: RevocationsState): void {
-  if (state.asking || state.waiters.size === 0) return
-  state.asking = true
-  askForAll(state)
-    .catch((error: unknown) => state.logger.warn({ err: error }, 'the enforcers of a revocation could not be asked'))
-    .finally(() => (state.asking = false))
 }
 
 /** One question serves all waiters of a scope: it follows all their commits. Scopes are asked one after another. */

@@ -11,7 +11,7 @@ import { HostFailure, type Inventory, type MachineHost } from '../../host/hostd.
 import { isWorkspace, workspaceSubject } from '../../host/subject.ts'
 import type { Parking } from '../../machines/parking.ts'
 import { drawFence } from '../../machines/settle-store.ts'
-import { createSemaphore } from '../../../lib/poll.ts'
+import { createSemaphore } from '../../../lib/bounded.ts'
 import type { ObservedPolicies } from './observed-policies.ts'
 import { hostEgress, reportedPolicyOf } from './enforcing.ts'
 import { executionPolicies } from './executions.ts'
