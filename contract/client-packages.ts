@@ -1,6 +1,6 @@
 export const RELEASE_NOTES_URL = 'https://github.com/berth-dev/berth/releases'
 
-/** App, "Client versions": the packages of sdk/ and cli/. A test compares them with the manifests. */
+/** App, "Client versions". A test compares the manifests. */
 export const CLIENT_PACKAGES = [
   {
     package: '@berth/sdk',

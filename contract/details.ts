@@ -47,7 +47,7 @@ const STARTS = {
     spend_cap: Nullable(SPEND_CAP),
   },
 }
-/** The answer of an agent was lost: the id of the session that may have started. */
+/** The agent's answer was lost: the session may have started. */
 const started = { session_id: Optional(Text({ description: 'Of the command or terminal that was to be started' })) }
 const mode = Optional(Enum(MODES))
 const OTHER_MODE = { mode, operation: Optional(Text({ description: 'What the workspace does not serve' })) }
@@ -65,10 +65,7 @@ const TREE_ROOT = { tree_root: Text({ description: 'Below which all paths of a f
 
 export type Details = Readonly<Record<string, TSchema>>
 
-/**
- * Schemas of `details` without `reason`, by code and by `code/reason`; an answer combines both. Each field is optional. A code that is
- * absent has no details.
- */
+/** By code and by `code/reason`; an answer combines both. Each field is optional. An absent code has no details. */
 export const DETAILS = {
   app: {
     bad_request: { field, issues },
@@ -198,10 +195,10 @@ type OfCell<C, R> = C extends CellCode
     ? DetailsIn<SchemasOf<'cell', C, R>>
     : never
   : never
-/** `details` of a refusal by code and reason, without `reason`: as declared on any surface that has both. */
+/** Without `reason`, of any surface. */
 export type DetailsOf<C extends AppCode | CellCode, R> = R extends unknown ? OfApp<C, R> | OfCell<C, R> : never
 
-/** Returns the known schemas of a refusal's details; further names may occur. */
+/** Further names may occur. */
 export function detailsOf(surface: Surface, code: string, reason: string | null): Details {
   const of_surface: Readonly<Record<string, Details>> = DETAILS[surface]
   return { ...of_surface[code], ...(reason === null ? {} : of_surface[`${code}/${reason}`]) }

@@ -1,11 +1,11 @@
-/** Error codes and reasons of both surfaces: App "Errors", Cell "Errors". No other code is answered. */
+/** App "Errors", Cell "Errors". No other code is answered. */
 
 export interface CodeRule {
   status: number
   retryable: boolean
 }
 
-/** App, "Application API codes". Only `conflict` also depends on its reason: `isRetryable`. */
+/** App, "Application API codes". Only `conflict` also depends on its reason. */
 export const APP_CODES = {
   bad_request: { status: 400, retryable: false },
   token_invalid: { status: 400, retryable: false },
@@ -56,16 +56,14 @@ export type AppCode = keyof typeof APP_CODES
 export type CellCode = keyof typeof CELL_CODES
 export type Surface = 'app' | 'cell'
 
-/** Marks a code without a reason in a route's errors. */
 export const NO_REASON = [null] as const
 
-/** Reasons of a plan that refuses every start, on either surface. */
 export const START_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold'],
   allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
 } as const
 
-/** `details.reason` by code (App "Reasons"), with Berth’s own where the specification is open. An absent code has no reason. */
+/** App "Reasons", and Berth’s own. An absent code has none. */
 export const APP_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
   allowance_exhausted: START_REASONS.allowance_exhausted,
@@ -240,11 +238,11 @@ export const CELL_REASONS = {
 
 export type ReasonIn<Reasons, C> = C extends keyof Reasons ? (Reasons[C] extends readonly (infer R)[] ? R : never) : never
 export type IsOne<C, All = C> = C extends unknown ? ([All] extends [C] ? true : false) : never
-/** The reasons of a code on either surface; any string where the code is known only at run time. */
+/** Any string where the code is known only at run time. */
 export type ReasonOf<C extends AppCode | CellCode> =
   IsOne<C> extends true ? ReasonIn<typeof APP_REASONS, C> | ReasonIn<typeof CELL_REASONS, C> : string
 
-/** Reasons that make an otherwise final code retryable (App, "409 conflict reasons"). */
+/** App, "409 conflict reasons". */
 const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
   app: {
     conflict: [
@@ -259,13 +257,12 @@ const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonl
   cell: {},
 }
 
-/** Returns whether the same request may succeed later. */
 export function isRetryable(surface: Surface, code: string, reason: string | null): boolean {
   const codes: Partial<Record<string, CodeRule>> = surface === 'app' ? APP_CODES : CELL_CODES
   return codes[code]?.retryable === true || (reason !== null && (RETRYABLE_REASONS[surface][code]?.includes(reason) ?? false))
 }
 
-/** App, "Operation errors", with Berth's own where the specification is open. */
+/** App, "Operation errors", and Berth's own. */
 export const OPERATION_ERRORS = {
   capacity_unavailable: { retryable: true },
   invalid_resources: { retryable: false },
@@ -281,13 +278,13 @@ export const OPERATION_ERRORS = {
 } as const satisfies Record<string, { retryable: boolean }>
 
 /**
- * Why saved memory cannot be restored: `details.reason` of checkpoint_incompatible and checkpoint_corrupt, and `details.memory_refused`
- * of a failed wake. Berth's own: docs/decisions/checkpoints.md.
+ * `details.reason` of checkpoint_incompatible and checkpoint_corrupt; `details.memory_refused` of a failed wake
+ * (docs/decisions/checkpoints.md).
  */
 export const MEMORY_REFUSALS = ['service_version', 'engine_refused', 'processor', 'agent_protocol', 'engine_not_kept', 'damaged'] as const
 export type MemoryRefusal = (typeof MEMORY_REFUSALS)[number]
 
-/** `details.reason` of an operation that ended startup_failed (App, "Operation errors"). */
+/** Of startup_failed (App, "Operation errors"). */
 export const STARTUP_REASONS = [
   'startup_failed',
   'service_not_ready',
@@ -297,7 +294,7 @@ export const STARTUP_REASONS = [
 ] as const
 export type StartupReason = (typeof STARTUP_REASONS)[number]
 
-/** Why no machine of a warm version could be pre-started: a failed startup step, or a reason without one (docs/decisions/templates.md). */
+/** docs/decisions/templates.md. */
 export const WARM_REASONS = [
   ...STARTUP_REASONS,
   'timed_out', // the startup as a whole
@@ -308,7 +305,7 @@ export type WarmReason = (typeof WARM_REASONS)[number]
 
 export type OperationErrorCode = keyof typeof OPERATION_ERRORS
 
-/** Reasons of a failed or lost execution (Cell, "Execution"), with the code of each. */
+/** Cell, "Execution". */
 export const EXECUTION_REASONS = {
   exec_failed_to_start: 'validation_failed', // no such program, or no such directory
   start_failed: 'dependency_unavailable', // the machine did not start

@@ -1,4 +1,3 @@
-/** Limits of template builds, of their images, and of the files in these. */
 export const BUILD_LIMITS = {
   template_build: {
     acknowledged_findings_max: 200,
@@ -16,7 +15,7 @@ export const BUILD_LIMITS = {
     directories_per_page_max: 4000, // read for one page of a comparison
     retry_seconds: 60, // before a failed file list is built again
   },
-  // Berth's own: build images on a host.
+  // Berth's own, on a host.
   template_layer: {
     idle_seconds: 3600, // since the last request for an image, before it may be removed: its name may not be in the database yet
     step_unused_days: 14,
@@ -36,7 +35,7 @@ export const BUILD_LIMITS = {
     unused_hours: 7 * 24,
     finish_minutes: 10, // after the last byte, before another process finishes an upload
   },
-  // Berth's own: inputs and resources of a template build.
+  // Berth's own.
   build: {
     recipe_bytes_max: 512 << 10,
     script_bytes_max: 64 << 10,

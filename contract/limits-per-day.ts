@@ -1,4 +1,4 @@
-/** Berth's own: creations of one organization in a day; more answer 429. A deleted, revoked or expired object keeps a row. */
+/** Berth's own, of one organization. A deleted, revoked or expired object keeps a row. */
 export const PER_DAY = {
   workspaces: 100_000,
   secret_values: 5000, // creates and rotations

@@ -1,4 +1,3 @@
-/** Limits of ports, of their credentials, and of the messages between proxy and cell. */
 export const PORT_LIMITS = {
   number_max: 65_535,
   per_workspace_max: 50, // Berth's own

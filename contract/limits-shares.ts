@@ -1,8 +1,8 @@
-/** Berth's own limits of resources that callers share in one process: each caller has a fair share. */
+/** Berth's own: fair shares of a process. */
 export const SHARE_LIMITS = {
-  // Log lines about refusals, of a few hundred bytes each. The log holds 16 MiB.
+  // A line has a few hundred bytes. The log holds 16 MiB.
   log: { path_characters_max: 300, strangers_per_minute: 120, source_per_minute: 30, caller_per_minute: 600, errors_per_minute: 60 },
-  // Searches of file-first workspaces. Time in the queue counts as search time.
+  // Of file-first workspaces. Time in the queue counts.
   tree_search: {
     at_once_max: 2,
     at_once_per_organization_max: 1,

@@ -3,7 +3,7 @@ import { PORT_LIMITS } from './limits-ports.ts'
 import { PER_DAY } from './limits-per-day.ts'
 import { SHARE_LIMITS } from './limits-shares.ts'
 
-/** Every limit of both documents' "Limits", and Berth's own (marked so), by subject. Units are in the names. */
+/** Both documents' "Limits", and Berth's own (marked so). */
 export const LIMITS = {
   page: {
     size_max: 200,
@@ -29,7 +29,7 @@ export const LIMITS = {
     capacity_wait_seconds: 15 * 60,
   },
   caller: {
-    // Berth's own: limits of one caller in one process. A setting changes the first two.
+    // Berth's own, in one process. A setting changes the first two.
     requests_per_minute: 60_000, // of an API key or a person
     wrong_credentials_per_minute: 1200, // looked up for one address; more are refused without a look-up
     changes_per_day: 500_000, // of an organization's keys together, or of a person; deletions do not count

@@ -12,7 +12,7 @@ type JsonObject = { [name: string]: Json | undefined }
 
 const VERSION = '0.1.0' // App, "Versioning" 3
 
-/** Returns the OpenAPI 3.1.0 description of routes. Schemas with a title become components. */
+/** Schemas with a title become components. */
 export function describe(routes: readonly Route[], base_url: string): JsonObject {
   const components = new Map<string, Json>()
   const schemaOf = (schema: unknown) => hoist(schema as Json, components)
@@ -93,7 +93,6 @@ function useOf(route: CellRoute): JsonObject {
   return { modes: [...(modes ?? MODES)], machine: machine ?? null, read_only: isReadOnly(route), streams, reads_disk }
 }
 
-/** Returns the parameters in one path, all of them required. */
 function paramsAt({ params }: Route, path: string): unknown {
   const { properties = {} } = (params ?? {}) as { properties?: Record<string, unknown> }
   const required = namesIn(path)
@@ -177,7 +176,7 @@ function answerOf(answer: Answer, schemaOf: SchemaOf, is_idempotent: boolean): J
   }
 }
 
-/** The refusals of a route refer to one response for each status; its `x-errors` has the codes and reasons of the route alone. */
+/** `x-errors` has the codes and reasons of the route alone. */
 function refusalsOf(route: Route): JsonObject {
   const rules: Record<string, CodeRule> = route.surface === 'app' ? APP_CODES : CELL_CODES
   const statuses = Object.keys(errorsOf(route)).map((code) => {
@@ -206,7 +205,6 @@ function refusalsFor(surface: Surface, codes: Readonly<Record<string, CodeRule>>
   )
 }
 
-/** Replaces titled schemas by references, recursively. */
 function hoist(schema: Json, components: Map<string, Json>): Json {
   if (Array.isArray(schema)) return schema.map((inner) => hoist(inner, components))
   if (schema === null || typeof schema !== 'object') return schema
@@ -219,7 +217,7 @@ function hoist(schema: Json, components: Map<string, Json>): Json {
   return { $ref: `#/components/schemas/${title}` }
 }
 
-/** Describes codes with their details and reasons. A reason without details of its own has those of the code. */
+/** Without its own details a reason has those of the code. */
 function codesOf(surface: Surface, codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
   const told = (code: string, reason: string | null): JsonObject => ({
     retryable: isRetryable(surface, code, reason),

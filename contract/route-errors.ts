@@ -3,16 +3,14 @@ import { NO_REASON } from './errors.ts'
 import type { Route, RouteErrors } from './route.ts'
 import { admissionErrors } from './routes/cell/admission-errors.ts'
 
-/** Codes that a route may answer, with their reasons; null: the code without a reason. */
 export type Errors = Record<string, (string | null)[]>
 
-/** Returns the errors that follow from the route's conventions, without its own. */
 function conventionErrors(route: Route): RouteErrors<string> {
   const { access } = route
   const app = route.surface === 'app'
   const takes_body = route.method !== 'GET'
   const parses_body = takes_body && route.body !== 'bytes' // a body must be absent or {} on other routes
-  // Cell: bad parameters and unknown names are 400. App: 422, on every route because of its query.
+  // Cell: bad parameters are 400. App: 422, on every route because of its query.
   return {
     ...(app ? { rate_limited: NO_REASON } : {}), // App, "Limits": the edge may answer it on every route
     ...(access.kind === 'anyone' ? {} : { unauthenticated: NO_REASON, dependency_unavailable: NO_REASON }),
@@ -30,7 +28,6 @@ function conventionErrors(route: Route): RouteErrors<string> {
   }
 }
 
-/** Merges a route's own errors with those of its conventions and, on the gateway, of admission. */
 export function errorsOf(route: Route): Errors {
   const merged: Errors = {}
   const layers: RouteErrors<string>[] = [conventionErrors(route), ...(route.surface === 'cell' ? admissionErrors(route) : []), route.errors]

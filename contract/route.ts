@@ -6,23 +6,21 @@ import type { Mode } from './schemas/workspaces.ts'
 
 export { TOOLS, type Tool } from './tools.ts'
 
-/** An answer of a route. Without `schema` and `content` it has no body. */
 export interface Answer {
-  /** The body as `application/json`. */
   schema?: TSchema
-  /** Bodies of other types, by content type: schema of the whole, or of each event or line of a stream; null: raw bytes or text. */
+  /** By content type: schema of the whole, or of each event or line of a stream; null: raw bytes or text. */
   content?: Readonly<Record<string, TSchema | null>>
-  /** Header names and their descriptions. `Cache-Control` defaults to no-store. */
+  /** `Cache-Control` defaults to no-store. */
   headers?: Record<string, string>
   description: string
 }
 
-/** Returns all bodies of an answer by content type; empty: no body. */
+/** Empty: no body. */
 export function contentOf({ schema, content = {} }: Answer): Readonly<Record<string, TSchema | null>> {
   return schema === undefined ? content : { 'application/json': schema, ...content }
 }
 
-/** Codes with their reasons on a route; null: the code without a reason (`ALONE`). Lists are never empty. */
+/** null: the code without a reason. Lists are never empty. */
 export type RouteErrors<C extends string> = Partial<Record<C, readonly (string | null)[]>>
 
 interface RouteOf<S extends Surface, C extends string> {
@@ -30,51 +28,44 @@ interface RouteOf<S extends Surface, C extends string> {
   id: string // '<noun>.<verb>': a room's handlers.ts names its handler
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   path: string // OpenAPI style: /v1/workspaces/{workspace_id}
-  /**
-   * Further paths of the same route, by the suffix of their operation id in OpenAPI. `params` covers all paths: a name that only some
-   * have is optional there.
-   */
+  /** By the suffix of their operation id in OpenAPI. `params` covers all paths. */
   aliases?: Readonly<Record<string, string>>
   summary: string
   access: Access
-  /** Accepts Idempotency-Key: routes marked (I). */
+  /** Routes marked (I). */
   idempotent?: boolean
   /** Honours `Prefer: wait`. */
   waits?: boolean
-  /**
-   * Revokes access. The answer is delayed until the revocation holds: on the host of the workspace, on those of the project, or on all.
-   */
+  /** The answer is delayed until the revocation holds: on the host of the workspace, on those of the project, or on all. */
   revokes?: 'workspace' | 'project' | 'everywhere'
   params?: TSchema
   query?: TSchema
-  /** Request headers specific to this route; others may occur. */
   headers?: TSchema
   /** 'bytes': a raw stream that the pipeline does not read. Absent: no body, or `{}`. */
   body?: TSchema | 'bytes'
   body_optional?: boolean
-  /** Validates the body instead of the schema, which then only documents it. Returns all problems with their reasons. */
+  /** The schema then only documents the body. */
   check_body?: (body: unknown) => Issue[]
   body_bytes_max?: number
-  /** Schemas of a WebSocket's messages, one JSON text each. Refusals are messages too; `errors` still lists them. */
+  /** Refusals are messages too; `errors` still lists them. */
   websocket?: { client: TSchema; server: TSchema }
   answers: Record<number, Answer>
   errors: RouteErrors<C>
 }
 
 export type AppRoute = RouteOf<'app', AppCode>
-/** Use of the workspace by a gateway call; admission follows from it. */
 interface WorkspaceUse {
-  /** Modes of workspaces that the route serves; absent: all. It refuses others in any state, without waking them. */
+  /** Absent: all. Others are refused in any state, without waking them. */
   modes?: readonly Mode[]
   /** asked: wakes a parked machine, which answers. woken: wakes it without asking it. Absent: leaves the machine as it is. */
   machine?: 'asked' | 'woken'
-  /** Counts as a stream and not as a call: it lasts as long as the object it follows. */
+  /** Lasts as long as the object it follows. */
   streams?: true
   /** Answered from the disk of a sleeping machine, without waking it. */
   reads_disk?: true
-  /** Answered from the tree of a file-first workspace without a machine. */
+  /** Answered from the tree of a file-first workspace, without a machine. */
   tree?: true
-  /** A call that changes nothing although its method is not GET. */
+  /** Changes nothing although its method is not GET. */
   read_only?: true
 }
 
@@ -85,12 +76,11 @@ export function serves({ modes }: Pick<CellRoute, 'modes'>, mode: Mode): boolean
   return modes === undefined || modes.includes(mode)
 }
 
-/** Returns whether a call is served while a snapshot is captured, since it changes nothing. Messages of a WebSocket count as changes. */
+/** Served during a capture. Messages of a WebSocket count as changes. */
 export function isReadOnly({ method, websocket, read_only }: Pick<CellRoute, 'method' | 'websocket' | 'read_only'>): boolean {
   return read_only === true || (method === 'GET' && websocket === undefined)
 }
 
-/** Returns the paths of a route, its own first, with the operation name at each. */
 export function pathsOf({ id, path, aliases = {} }: Pick<Route, 'id' | 'path' | 'aliases'>): { name: string; path: string }[] {
   return [{ name: id, path }, ...Object.entries(aliases).map(([suffix, other]) => ({ name: `${id}.${suffix}`, path: other }))]
 }
@@ -99,14 +89,12 @@ export function namesIn(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
 }
 
-/** Returns a pattern that matches the addresses of a path; a parameter matches any one segment. */
 export function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`)
 }
 
 type StaticOr<T, Otherwise> = T extends TSchema ? Static<T> : Otherwise
 
-/** The parsed request, typed by the route's declaration. */
 export interface Parsed<R extends Route> {
   params: StaticOr<R['params'], Record<string, never>>
   query: StaticOr<R['query'], Record<string, never>>
@@ -114,7 +102,7 @@ export interface Parsed<R extends Route> {
   named_headers: StaticOr<R['headers'], Record<string, never>>
 }
 
-/** Declares a route with its exact type. Errors of conventions are added in route-errors.ts. */
+/** Errors of conventions are added in route-errors.ts. */
 export function appRoute<const R extends Omit<AppRoute, 'surface'>>(route: R): R & { surface: 'app' } {
   return { surface: 'app', ...route }
 }
@@ -123,7 +111,6 @@ export function cellRoute<const R extends Omit<CellRoute, 'surface'>>(route: R):
   return { surface: 'cell', ...route }
 }
 
-/** Routes of a surface among the exports of modules, by their id. */
 export type RoutesById<Exports, S extends Surface> = {
   [R in Extract<Exports[keyof Exports], { surface: S; id: string }> as R['id']]: R
 }

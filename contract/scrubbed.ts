@@ -1,7 +1,4 @@
-/**
- * Paths that are never copied from a workspace into a template version (docs/guides/templates.md). A trailing `/` means everything in
- * that directory, `*` any name.
- */
+/** docs/guides/templates.md. A trailing `/`: everything in that directory; `*`: any name. */
 export const EXCLUDED_FROM_TEMPLATES = [
   // Runtime state.
   '/proc/',
@@ -11,7 +8,7 @@ export const EXCLUDED_FROM_TEMPLATES = [
   '/tmp/',
   '/var/tmp/',
   '/var/run/',
-  // Identity of a machine, which must differ for each.
+  // Must differ for each machine.
   '/etc/hostname',
   '/etc/hosts',
   '/etc/resolv.conf',

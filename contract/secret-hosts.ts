@@ -5,7 +5,7 @@ import type { NormalSecretHost, SecretHost } from './schemas/secrets.ts'
 
 const PLACES = ['header', 'bearer', 'basic_user', 'query'] as const
 
-/** Headers that control framing or routing: a value in one of them would change the request itself. */
+/** A value in one of these would change the framing or routing of the request. */
 const MESSAGE_HEADERS: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -21,15 +21,12 @@ const MESSAGE_HEADERS: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-/** Visible ASCII, with inner spaces. */
 const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
-/** Returns whether a value can be injected into requests. Pure. */
 export function isHeaderValue(value: string): boolean {
   return HEADER_VALUE.test(value)
 }
 
-/** Returns all problems of hosts of the right shape. Pure. */
 export function hostIssues(hosts: readonly SecretHost[]): Issue[] {
   return hosts.flatMap((one, at) => issuesOf(`hosts.${at}`, one))
 }

@@ -1,3 +1,3 @@
-/** Tool names: App, "Principal". */
+/** App, "Principal". */
 export const TOOLS = ['exec', 'files', 'pty', 'process', 'git', 'browser'] as const
 export type Tool = (typeof TOOLS)[number]

@@ -1,4 +1,4 @@
-// `npm run backup -- [settings] TARGET`: copies a stopped installation completely into a new folder.
+// `npm run backup -- [settings] TARGET`: copies a stopped installation.
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { backup } from './backup/backup.mjs'

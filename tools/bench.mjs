@@ -1,4 +1,4 @@
-// `npm run bench -- NAME …`: sets up as `npm start` does, then runs the named benchmarks of tests/bench, or all of them.
+// `npm run bench -- NAME …`: tests/bench.
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { startEnclosed } from './enclosure/enclosure.mjs'

@@ -1,5 +1,4 @@
 // `npm run clean -- [--data] [settings]`: ends all processes of an installation and removes what they left in the kernel and below /run.
-// The data directory stays unless `--data` is given.
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { clean, stopSupervisor } from './setup/cleaning.mjs'
@@ -18,7 +17,7 @@ await report(async () => {
   if (options.has(LOCKED) || !existsSync(settings.data_dir)) return clean(settings, { with_data: options.has('--data'), log })
   const lock = `${settings.data_dir}/supervisor.lock`
   await stopSupervisor({ lock, log })
-  // The rest runs under the supervisor's lock, so that no start can interfere.
+  // Under the lock no start can interfere.
   const code = againUnderLock(lock, fileURLToPath(import.meta.url), argv)
   if (code === undefined) throw new Error(`Berth was started again on ${settings.data_dir} (process ${readFileSync(lock, 'utf8').trim()}).`)
   return code

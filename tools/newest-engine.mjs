@@ -1,5 +1,5 @@
-// `npm run newest-engine [-- VERSION]`: checks which of our patches fit the newest gVisor, or the named one, and builds it if all do.
-// Patches that apply with an offset are written, refreshed, to a folder. The clone is not changed.
+// `npm run newest-engine [-- VERSION]`: checks which patches fit the newest or the named gVisor, and builds it if all do. Writes patches
+// that apply with an offset to a folder.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -57,7 +57,6 @@ function fits(path) {
   }
 }
 
-/** Builds with the refreshed patches from unmodified source. */
 function build() {
   rmSync(join(work, 'vendor'), { recursive: true, force: true })
   go('mod', 'vendor')

@@ -1,4 +1,4 @@
-// `npm run schema`: writes service/db/migrations.lock.json from the migrations, and service/db/schema.sql from a fresh PostgreSQL.
+// `npm run schema`: writes service/db/migrations.lock.json, and service/db/schema.sql from a fresh PostgreSQL.
 import { writeFile } from 'node:fs/promises'
 import { dumpSchema } from '../service/db/dump.ts'
 import { LOCK_FILE, lockOf, readLock, readMigrationFiles } from '../service/db/migration-files.ts'

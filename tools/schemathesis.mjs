@@ -1,5 +1,4 @@
-// `npm run schemathesis`: sets up as `npm start` does, installs Schemathesis in a virtual environment, and runs it against a fresh
-// service and its API description. Further arguments go to Schemathesis.
+// `npm run schemathesis`: runs it in a virtual environment against a fresh service. Further arguments go to Schemathesis.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -22,7 +21,7 @@ await report(async () => {
   return startEnclosed(command, { env, shown: [settings.cache_dir, dirname(node)], hostd: binaries.hostd }).ended
 })
 
-/** Creates the virtual environment once per version; a file marks it complete. Returns the path of its command. */
+/** A file marks the environment complete. */
 function environment(cache_dir) {
   const directory = join(cache_dir, PACKAGE.replace('==', '-'))
   const whole = join(directory, 'whole')

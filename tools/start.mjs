@@ -28,7 +28,6 @@ await report(async () => {
   return become(installed.binaries.supervisor, ['--data-dir', settings.data_dir, ...parent, '--', ...prepare])
 })
 
-/** Lists templates that are neither built nor about to be built. */
 async function tellOthers({ cache_dir }, { late_templates }) {
   const names = []
   for (const name of await templateNames()) {
@@ -37,7 +36,6 @@ async function tellOthers({ cache_dir }, { late_templates }) {
   if (names.length > 0) process.stdout.write(`templates that can be built, in some minutes each: npm run templates -- ${names.join(' ')}\n`)
 }
 
-/** Replaces this process with execve if Node.js has it. Otherwise runs the command as a child until it ends. */
 function become(path, args) {
   if (process.execve) {
     process.removeAllListeners('warning') // hides the warning that execve is experimental

@@ -1,5 +1,4 @@
-// `npm run templates [-- settings] [NAME…]`: builds missing platform templates and publishes them in the installation that the settings
-// name, while its service runs. Without a name it takes all of them. Repeating it changes nothing.
+// `npm run templates [-- settings] [NAME…]`: builds and publishes missing platform templates while the service runs. It can be repeated.
 import { buildAndPublish } from './setup/late-templates.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'

@@ -1,4 +1,4 @@
-// `npm run test:hosts [-- FORM…]`: tests Berth on typical computers, each started in QEMU. Part of the long run.
+// `npm run test:hosts [-- FORM…]`: typical computers in QEMU.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { runComputer } from './hosts/computer.mjs'
 import { FORMS } from './hosts/forms.mjs'
 import { copyDisk, HOSTS_DEBIAN_PACKAGES, hostImage } from './hosts/image.mjs'
 
-/** Packages whose tests depend most on the kernel. */
+/** These depend most on the kernel. */
 const GO_PACKAGES = ['cgroup', 'network', 'pool']
 const log = (line) => process.stdout.write(`${line}\n`)
 
@@ -38,7 +38,6 @@ await report(async () => {
   return failed.length === 0 ? 0 : 1
 })
 
-/** Returns a row for each step. If a step fails, the computer's disk and console logs are kept. */
 async function tryForm(form, { settings, shares, tests }) {
   const { about, steps, minutes, ...made } = FORMS[form]
   log(`${form}: ${about}`)
@@ -68,7 +67,7 @@ async function tryForm(form, { settings, shares, tests }) {
   return rows
 }
 
-/** Compiles Go tests on the host, since a compiler takes an hour under emulation. Returns their folder below the cache. */
+/** On the host: a compiler takes an hour under emulation. */
 async function compileTests(cache_dir) {
   const name = 'host-tests'
   mkdirSync(join(cache_dir, name), { recursive: true })

@@ -1,5 +1,4 @@
-// `npm run test:long [-- PART…] [--next] [--list] [--seed N]`: tests that take too long for every change. A failed part does not end the
-// run.
+// `npm run test:long [-- PART…] [--next] [--list] [--seed N]`. A failed part does not end the run.
 import { execFileSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
@@ -27,7 +26,7 @@ await report(async () => {
   }
   const commit = commitOf(CLONE)
   const names = (values.next ? [nextPart(chosen, greens.read())] : chosen).map(({ name }) => name)
-  // A single part that was interrupted continues with its own seed.
+  // An interrupted part continues with its own seed.
   const ended_with = names.length === 1 ? seedOfProgress(progressFile(cache_dir, names[0]), commit) : undefined
   const seed = values.seed === undefined ? (ended_with ?? randomInt(1, SEED_MAX)) : Number(values.seed)
   if (!Number.isSafeInteger(seed)) throw new SettingsError(`--seed ${values.seed} is not a number.`)
@@ -48,7 +47,6 @@ await report(async () => {
   return results.every(({ ended_as }) => ended_as === 0) ? 0 : 1
 })
 
-/** Short commit id, with a `+` if files differ from the commit. */
 function commitOf(folder) {
   const git = (...args) => execFileSync('git', args, { cwd: folder, encoding: 'utf8' }).trim()
   try {

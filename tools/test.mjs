@@ -1,5 +1,5 @@
-// `npm test`: sets up as `npm start` does, then runs every test. `npm test -- lint go unit acceptance` selects parts, any other word the
-// files whose path contains it. Tests without machines run while the set-up continues.
+// `npm test [-- lint go unit acceptance]`: any other word selects files whose path contains it. Tests without machines run while the set-up
+// continues.
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { startEnclosed } from './enclosure/enclosure.mjs'
@@ -11,7 +11,7 @@ import { CLONE, ensurePackages } from './setup/packages.mjs'
 import { pythonForTests } from './setup/python.mjs'
 
 const RUNNER = join(CLONE, 'tests', 'support', 'run.ts')
-/** Needed by the tests of networks, the Python SDK and ssh, but not by Berth. */
+/** Needed by tests, not by Berth. */
 const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables', 'openssh-client', 'python3-venv', 'rsync']
 const log = (line) => process.stdout.write(`${line}\n`)
 
@@ -31,7 +31,7 @@ await report(async () => {
     shown: [settings.cache_dir, dirname(node)],
     ipc: true,
   })
-  // The runner asks for machines if a chosen file needs some. It may have ended by the time they are built.
+  // The runner may have ended by the time the machines are built.
   child.once('message', async () => {
     const told = await machinesFor(settings, node)
     if (told.env !== undefined) note({ hostd: told.env.BERTH_TEST_HOSTD })
@@ -40,12 +40,12 @@ await report(async () => {
   return ended
 })
 
-/** Returns the environment of files that need machines, or the reason why there is none. */
+/** Returns the environment, or the reason why there are no machines. */
 async function machinesFor(settings, node) {
   const started = performance.now()
   try {
     const { binaries, runsc, templates } = await installMachines({ settings, log })
-    // Test services have one minute to start, which the first build of the clients would use up.
+    // Test services have one minute to start, which the first build would use up.
     await ensureClients({ node, log })
     log(`set-up is complete (${((performance.now() - started) / 1000).toFixed(1)} s)`)
     const image = (wanted) => templates.find(({ name }) => name === wanted).image_path

@@ -1,17 +1,16 @@
 import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 
 export interface Context {
-  /** Created at first use, so that help needs no key. */
+  /** At first use: help needs no key. */
   berth(): Berth
   workspace(name: string): Promise<Workspace>
   flags: Readonly<Record<string, string | boolean | undefined>>
-  /** Arguments after `--`, or after the words of a command that `runs`. */
+  /** After `--`, or after the words of a command that `runs`. */
   rest: readonly string[]
   dashes: boolean
   json: boolean
   profile: string
   print(value: unknown, columns?: readonly string[]): void
-  /** Writes messages for people to stderr. */
   say(text: string): void
 }
 
@@ -24,21 +23,19 @@ export interface Flag {
 }
 
 export interface CliCommand {
-  /** The words that call the command, such as `secrets list`. */
   name: string
   takes?: string
   does: string
   flags?: Readonly<Record<string, Flag>>
   words: readonly [number, number]
-  /** The command runs a program in a workspace. The program begins after the last argument; its flags are not parsed here. */
+  /** A program begins after the last argument; its flags are not parsed here. */
   runs?: true
   run: Run
 }
 
-/** @returns the exit code; undefined means 0 */
+/** undefined means 0 */
 export type Run = (context: Context, words: readonly string[]) => Promise<number | undefined> | number | undefined
 
-/** Shown without a stack: the error, and the command that may help. */
 export class CliError extends Error {
   readonly exit_code: number
   readonly next: string | null

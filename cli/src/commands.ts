@@ -5,7 +5,7 @@ import { EXEC_FLAGS } from './exec-flags.ts'
 import { NOUNS } from './nouns.ts'
 import { TEMPLATE_FLAG, WORKSPACES } from './workspaces.ts'
 
-/** Loads a module when its command runs: loading all of Node.js that they import takes longer than most commands run. */
+/** Loading all modules takes longer than most commands run. */
 const later =
   (read: () => Promise<Run>): Run =>
   async (context, words) =>

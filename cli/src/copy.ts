@@ -57,15 +57,12 @@ async function download({ say }: Context, ws: Workspace, from: string, to: strin
   say(`${(await stat(target)).size} bytes to ${target}`)
 }
 
-/** As in cp, scp and docker cp, `FOLDER/.` means the contents of the folder. A folder is copied into a target that exists. */
+/** As in cp, scp and docker cp: `FOLDER/.` means the contents. */
 function isOfContents(from: string): boolean {
   return ['.', '..'].includes(path.posix.basename(from))
 }
 
-/**
- * Uploads a folder. If it needs several requests, files that an interrupted copy already sent are skipped. @returns a summary of
- * what was sent
- */
+/** Skips files that an interrupted copy already sent. */
 async function uploadFolder(here: string, ws: Workspace, there: string, shown: Shown): Promise<string> {
   const from = await localListing(here)
   const all = [...from.keys()].filter((at) => from.get(at)?.type !== 'other').toSorted()

@@ -19,7 +19,7 @@ const DISK_FULL = /No space left on device|Disk quota exceeded|Wrote only \d+ of
 const SAID_CHARACTERS_MAX = 2000
 const DOWNLOADS_AT_ONCE = 8
 
-/** Downloads everything into a staging directory, then moves it into place. A full disk leaves the folder unchanged. */
+/** Through a staging directory: a full disk changes nothing. */
 export async function downloadFolder(ws: Workspace, there: string, here: string, shown: (total: number | null) => Progress): Promise<void> {
   await mkdir(here, { recursive: true })
   const beside = partOf(path.join(here, 'all'))
@@ -33,7 +33,7 @@ export async function downloadFolder(ws: Workspace, there: string, here: string,
       signal.throwIfAborted()
       await moveInto(beside, here)
     } finally {
-      // Tasks that are still running may create a file here.
+      // Running tasks may create a file here.
       await rm(beside, { recursive: true, force: true, maxRetries: 5 })
     }
   })
@@ -44,7 +44,7 @@ interface Folders {
   here: string
 }
 
-/** @returns false if the tar broke off; files received before that are kept */
+/** @returns false if the tar broke off; received files are kept */
 async function unpackTar(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<boolean> {
   const { reads } = await holesOf()
   const reader = (await ws.files.readTar(there, { sparse: reads, signal })).getReader()
@@ -80,7 +80,7 @@ async function unpackTar(ws: Workspace, { there, here }: Folders, signal: AbortS
   return is_whole
 }
 
-/** Downloads the missing files one by one. Each resumes where it broke off. */
+/** Each file resumes where it broke off. */
 async function downloadMissing(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<void> {
   const from = await remoteListing(ws, there, signal)
   if (from === null) throw new CliError(`${there} is not there any more`)
@@ -91,7 +91,7 @@ async function downloadMissing(ws: Workspace, { there, here }: Folders, signal: 
   await download(ws, { here, there, from, paths: plan.made }, progress, signal)
 }
 
-/** Creates folders first, then downloads files in parallel. Each file is replaced completely or not at all. */
+/** Each file is replaced completely or not at all. */
 export async function download(
   ws: Workspace,
   { here, there, from, paths }: Transfer,
@@ -101,7 +101,7 @@ export async function download(
   const files: string[] = []
   for (const at of paths) {
     const entry = from.get(at)
-    // The owner needs full permission on a folder, or the download could not fill it.
+    // Without full permission the download could not fill the folder.
     if (entry?.type === 'directory') await mkdir(path.join(here, at), { mode: entry.mode | 0o700 })
     else if (entry?.type === 'symlink') await link(entry.target ?? '', path.join(here, at))
     else files.push(at)
@@ -122,7 +122,6 @@ async function link(target: string, at: string): Promise<void> {
   await rename(beside, at)
 }
 
-/** Moves each file into place by a rename. An existing folder keeps its other entries. */
 async function moveInto(made: string, place: string): Promise<void> {
   for (const entry of await readdir(made, { withFileTypes: true })) {
     const [from, to] = [path.join(made, entry.name), path.join(place, entry.name)]
@@ -132,7 +131,7 @@ async function moveInto(made: string, place: string): Promise<void> {
     }
     const [{ mode }, there] = [await lstat(from), await lstat(to).catch(() => null)]
     if (there !== null && !there.isDirectory()) throw new CliError(`${to} is no folder`)
-    // A folder without write permission could be neither emptied nor moved.
+    // Without write permission it could be neither emptied nor moved.
     await chmod(from, mode | 0o700)
     await (there === null ? rename(from, to) : moveInto(from, to))
     await chmod(to, mode & 0o777)

@@ -28,7 +28,7 @@ export const exec: Run = async (context, [name = '']) => {
   const command = await ws.start(argv, asked)
   if (flags['detach'] === true) return void context.print({ id: command.id })
   const code = await follow(command)
-  // A program name with a space is probably a shell line.
+  // Probably a shell line.
   if (code === COULD_NOT_START && /\s/.test(rest[0] ?? ''))
     context.say(`Try: berth exec ${name} ${JSON.stringify(rest.join(' '))}   (a line for a shell is one word, without --)`)
   return code
@@ -36,7 +36,7 @@ export const exec: Run = async (context, [name = '']) => {
 
 const COULD_NOT_START = 127
 
-/** One argument without `--` is a shell line. Several arguments, or one after `--`, are run as an argv. */
+/** Only a single argument without `--` is a shell line. */
 function wordsOf({ rest, dashes }: Pick<Context, 'rest' | 'dashes'>): readonly string[] {
   const [line] = rest
   if (line === undefined)
@@ -69,7 +69,7 @@ function wantsTerminal(flags: Context['flags']): boolean {
   return flags['tty'] === true || (process.stdin.isTTY && process.stdout.isTTY)
 }
 
-/** Sends up to 1 MiB of stdin with the request. Larger input is uploaded to a file that the command reads and only its user may read. */
+/** Up to 1 MiB goes with the request. Only the command's user may read a larger input. */
 async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: string } | null> {
   const stat = fstatSync(0)
   if (!stat.isFIFO() && !stat.isFile() && !stat.isSocket()) return null
@@ -97,9 +97,8 @@ async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: stri
 }
 
 /**
- * Shows the output of a command until it ends and forwards signals. A second terminating signal stops following, so that a service
- * that does not answer cannot block the terminal.
- * @returns the command's exit code; 0 if it still runs
+ * A second terminating signal stops following: a service that does not answer cannot block the terminal.
+ * @returns 0 if the command still runs
  */
 export async function follow(command: Command, from: OutputOptions = {}): Promise<number> {
   const leaving = new AbortController()

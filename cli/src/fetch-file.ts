@@ -3,7 +3,7 @@ import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Progress } from './progress.ts'
 
-/** Keeps the existing file until the download is complete: the disk may fill up before. */
+/** The disk may fill up before the download is complete. */
 export async function fetchFile(
   ws: Workspace,
   { there, here, mode }: { there: string; here: string; mode: number | null },
@@ -28,10 +28,10 @@ export async function fetchFile(
   }
 }
 
-/** Partial files. A process that was killed leaves them behind, and listings skip them. */
+/** Killed processes leave these behind; listings skip them. */
 export const PART = /(?:^|\/)\.berth-part-\d+-[0-9a-f]{8}(?:\/|$)/
 
-/** Staging file in the same folder, so that a rename replaces the target. */
+/** In the same folder, so that a rename replaces the target. */
 export function partOf(file: string): string {
   return path.join(path.dirname(file), `.berth-part-${process.pid}-${crypto.randomUUID().slice(0, 8)}`)
 }

@@ -5,10 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 
 const REDIRECTS = [301, 302, 303, 307, 308]
 
-/**
- * Implements the part of `fetch` that the SDK uses, on `node:http`. Loading the built-in `fetch` takes 65 ms of CPU, this module 14
- * ms. Redirects are refused, as the SDK requires.
- */
+/** `fetch` for the SDK. Loading the built-in one takes 65 ms of CPU, this module 14 ms. Redirects are refused, as the SDK requires. */
 export const httpFetch = (async (input: string, { method = 'GET', headers, signal, body }: FetchOptions = {}): Promise<Answer> => {
   const url = new URL(input)
   const request = url.protocol === 'https:' ? (await import('./https.ts')).request : http.request
@@ -18,7 +15,7 @@ export const httpFetch = (async (input: string, { method = 'GET', headers, signa
   const answered = new Promise<IncomingMessage>((resolve, reject) => void asked.once('response', resolve).on('error', reject))
   send(asked, body)
   const answer = answerOf(await answered, asked)
-  // The SDK does not read a 204 response: drain it here.
+  // The SDK does not read a 204.
   if (answer.status === 204) await answer.text()
   return answer
 }) as unknown as typeof fetch
@@ -45,9 +42,9 @@ function answerOf(answer: IncomingMessage, asked: ClientRequest): Answer {
     asked.destroy()
     throw new TypeError(`The server redirects with ${status}`)
   }
-  // A refusal may arrive before the body is sent, and the server does not read the rest.
+  // A refusal may arrive before the body is sent; the server does not read the rest.
   answer.once('end', () => asked.writableFinished || asked.destroy())
-  // The connection returns to the pool one event-loop tick after its response was read. The next call then reuses it.
+  // One event-loop tick after its response was read the connection is free for the next call.
   const whole = async () => {
     const parts = (await answer.toArray()) as Buffer[]
     await turn()

@@ -1,2 +1,2 @@
-// Own module, so that node:https is loaded only for https URLs.
+// node:https is loaded only for https URLs.
 export { request } from 'node:https'

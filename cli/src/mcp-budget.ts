@@ -3,7 +3,7 @@ import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 export const TOOL_SETS = ['exec', 'files', 'terminal', 'browser', 'ports', 'lifecycle'] as const
 export type ToolSet = (typeof TOOL_SETS)[number]
 
-/** Limits of a model. The key determines its project. */
+/** The key determines the model's project. */
 export interface Bounds {
   prefix: string
   tools: readonly ToolSet[]
@@ -12,12 +12,10 @@ export interface Bounds {
   workspaces_max: number
 }
 
-/** Returned to the model as the result of its call. */
 export class Refusal extends Error {}
 
 const LISTED_MAX = 200
 
-/** Counts over all connections of this server. */
 export class Budget {
   readonly bounds: Bounds
   readonly #berth: Berth
@@ -34,7 +32,7 @@ export class Budget {
     this.#calls += 1
   }
 
-  /** Opens the workspace with the key `prefix + name`. Creates it within the budget if it does not exist. */
+  /** The key is `prefix + name`. */
   async open(name: string): Promise<Workspace> {
     const known = this.#opened.get(name)
     if (known) return known
@@ -53,7 +51,7 @@ export class Budget {
     return this.#keep(to, await (await this.find(name)).fork(this.bounds.prefix + to))
   }
 
-  /** A copy that is deleted no longer counts against the budget. */
+  /** A deleted copy no longer counts. */
   async adopt(name: string, from: string, delete_copy: boolean): ReturnType<Workspace['adopt']> {
     const operation = await (await this.find(name)).adopt(await this.find(from), { delete_fork: delete_copy })
     if (delete_copy) this.#opened.delete(from)

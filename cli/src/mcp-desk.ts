@@ -8,13 +8,12 @@ const LINK_SECONDS = 3600
 
 const url = z.url()
 
-/** Terminals, the browser and ports of one connection. */
 export function deskTools(): Tool[] {
   return [terminalTool(), ...BROWSER_TOOLS, LINK_TOOL]
 }
 
 function terminalTool(): Tool {
-  /** Next offset of each terminal, used if the model names none. */
+  /** Used if the model names no offset. */
   const read_to = new Map<string, number>()
   return tool(
     {

@@ -218,7 +218,7 @@ const RUNNING = {
   hint: 'It goes on in the background: exec_output reads on, exec_signal ends it',
 }
 
-/** A command of a file-first workspace returns its output only when it ends. */
+/** A file-first workspace returns output only at the end. */
 async function executed(ws: Workspace, line: CommandLine, options: object, wait_ms: number) {
   const execution_id = `mcp-${crypto.randomUUID()}`
   try {

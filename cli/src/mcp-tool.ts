@@ -1,7 +1,7 @@
 import type { Budget, ToolSet } from './mcp-budget.ts'
 import { z } from './mcp-library.ts'
 
-/** Limit of one result. The model reads the rest from an offset. */
+/** The model reads the rest from an offset. */
 export const CHARACTERS_MAX = 20_000
 
 export interface Result {
@@ -25,7 +25,6 @@ export interface Tool {
   run: (budget: Budget, asked: never) => Promise<Result>
 }
 
-/** Infers the type of the arguments from the input shape. */
 export function tool<Input extends Shape>(
   described: Omit<Tool, 'run' | 'input'> & { input: Input },
   run: (budget: Budget, asked: z.infer<z.ZodObject<Input>>) => Promise<Result>,
@@ -37,12 +36,11 @@ export const workspace = z.string().min(1).describe('Name of the workspace')
 export const path = z.string().min(1).describe('A path in the workspace; a relative one is of /home/user')
 export const offset = z.number().int().min(0).optional().describe('From this byte on; absent: from the first')
 
-/** Returns a value as text for models and as structured data for programs. */
 export function resultOf(value: Record<string, unknown>): Result {
   return { content: [{ type: 'text', text: JSON.stringify(value, null, 1) }], structuredContent: value }
 }
 
-/** Output as a model can use it. `next_offset` is set if the text was cut. */
+/** `next_offset`: the text was cut. */
 export interface ToolOutput {
   [name: string]: unknown
   text: string
@@ -53,11 +51,11 @@ export const shownShape = z.object({ text: z.string(), next_offset: z.number().o
 
 const BINARY = /\0/
 
-/** Replaces binary output, which would cost a model thousands of useless tokens. */
+/** Binary output would cost thousands of useless tokens. */
 export function outputOf(text: string, from = 0): ToolOutput {
   if (BINARY.test(text)) return { text: `(${Buffer.byteLength(text)} bytes that are no text)`, binary: true }
   if (text.length <= CHARACTERS_MAX) return { text }
-  // Do not cut between the two halves of a surrogate pair.
+  // Does not cut between the halves of a surrogate pair.
   const at = /[\uD800-\uDBFF]/.test(text[CHARACTERS_MAX - 1] ?? '') ? CHARACTERS_MAX - 1 : CHARACTERS_MAX
   const kept = text.slice(0, at)
   return { text: kept, next_offset: from + Buffer.byteLength(kept) }

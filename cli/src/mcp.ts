@@ -42,7 +42,6 @@ function boundsOf(flags: Context['flags']): Bounds {
   }
 }
 
-/** Serves streamable HTTP on the loopback address to clients with BERTH_MCP_TOKEN. */
 async function serveHttp({ say, print }: Context, budget: Budget, port: number): Promise<number> {
   const token = process.env['BERTH_MCP_TOKEN']
   if (!token || token.length < 16)
@@ -63,7 +62,7 @@ async function serveHttp({ say, print }: Context, budget: Budget, port: number):
   return 0
 }
 
-/** Rejects every request with an Origin header: web pages may not call this server. */
+/** Web pages send an Origin header: they may not call this server. */
 function isAllowed({ headers }: IncomingMessage, token: string): boolean {
   if (headers.origin !== undefined) return false
   const digest = (text: string) => createHash('sha256').update(text).digest()

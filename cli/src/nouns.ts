@@ -26,7 +26,7 @@ const command = (
   },
 })
 
-/** Reads a secret from stdin: every user of the computer can see arguments. */
+/** Every user of the computer can see arguments. */
 function valueFromStdin(what: string): string {
   if (process.stdin.isTTY) process.stderr.write(`${what}, then Ctrl-D:\n`)
   const value = readFileSync(0, 'utf8').replace(/\r?\n$/, '')
@@ -34,7 +34,7 @@ function valueFromStdin(what: string): string {
   return value
 }
 
-/** Parses `HOST` (sent as bearer token) or `HOST:HEADER` (sent as the value of this header). */
+/** `HOST` (bearer token) or `HOST:HEADER`. */
 function hostOf(text: string): SecretHost {
   const [host = '', header] = text.split(':')
   return header === undefined ? { host, bearer: true } : { host, header }
@@ -208,7 +208,7 @@ export const NOUNS: CliCommand[] = [
     [2, 3],
     async ({ berth, json }, [method = '', path = '', body]) => {
       const answer = (await berth().api(method.toUpperCase(), path, body === undefined ? {} : { json: parsed(body) })) ?? {}
-      // A program that reads this output wants the JSON of the service, not a table.
+      // A program wants the JSON of the service, not a table.
       return [json || process.stdout.isTTY ? answer : JSON.stringify(answer)]
     },
   ),

@@ -65,7 +65,7 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
       other.pipe(socket).pipe(other)
       for (const each of [socket, other]) each.on('error', () => void [socket, other].forEach((both) => both.destroy()))
     })
-    // A response instead of an upgrade: the app refused it, or the service reports why it could not reach the app.
+    // The app refused the upgrade, or the service could not reach the app.
     asked.on('response', (answer) => {
       tell(answer)
       socket.write(`HTTP/1.1 ${answer.statusCode ?? 502} ${answer.statusMessage ?? ''}\r\n${pairsOf(closing(answer.rawHeaders))}\r\n`)
@@ -83,7 +83,7 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
 
 const REFUSAL_BYTES_MAX = 16_384
 
-/** Prints a refusal by the service, but not the same one repeatedly. */
+/** Does not repeat the same refusal. */
 function refusalTeller(say: (line: string) => void): (answer: IncomingMessage) => void {
   let last = ''
   return (answer) => {
@@ -111,7 +111,7 @@ function messageOf(text: string): string {
   }
 }
 
-/** Removes hop-by-hop headers of the connection to the service. The local connection closes after the body. */
+/** The local connection closes after the body. */
 function closing(raw: readonly string[]): string[] {
   const kept = raw.flatMap((each, at) => (at % 2 === 0 && !HOP.has(each.toLowerCase()) ? [each, raw[at + 1] ?? ''] : []))
   return [...kept, 'Connection', 'close']
@@ -127,7 +127,7 @@ function pairsOf(raw: readonly string[]): string {
   return raw.map((each, at) => (at % 2 === 0 ? `${each}: ` : `${each}\r\n`)).join('')
 }
 
-/** Resolves names below localhost to 127.0.0.1, which not every resolver does. */
+/** Not every resolver knows these names. */
 const named: LookupFunction = (host, options, found) => {
   if (host.endsWith('.localhost')) return options.all ? found(null, [{ address: '127.0.0.1', family: 4 }]) : found(null, '127.0.0.1', 4)
   lookup(host, options, found)

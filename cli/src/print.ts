@@ -1,4 +1,4 @@
-/** Formats a table for people. A column is a field, or a path such as `template.slug`. */
+/** A column may be a path such as `template.slug`. */
 export function table(rows: readonly object[], columns: readonly string[]): string {
   const head = columns.map((column) => (column.split('.').at(-1) ?? column).toUpperCase())
   const lines = rows.map((row) => columns.map((column) => cell(column.split('.').reduce<unknown>(field, row))))
@@ -23,15 +23,14 @@ function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
 }
 
-/** Returns one line without control characters: names come from other users. */
+/** No control characters: names come from other users. */
 function cell(value: unknown): string {
   return escapeLine(value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value))
 }
 
-/** Control characters, line breaks, and characters that change the direction of text. */
+/** Also characters that change the direction of text. */
 const STEERING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
-/** Escapes untrusted text for a terminal. Keeps line breaks. */
 export function escapeLines(text: string): string {
   return text.split('\n').map(escapeLine).join('\n')
 }

@@ -27,14 +27,13 @@ export function readProfiles(): Record<string, Profile> {
   }
 }
 
-/** Creates the file with mode 0600 from the start. */
 export function writeProfile(name: string, profile: Profile): string {
   const file = fileOf()
   writeWhole(file, `${JSON.stringify({ ...readProfiles(), [name]: profile }, null, 2)}\n`)
   return file
 }
 
-/** Replaces the file atomically: a concurrent reader gets the old or the new text. */
+/** A concurrent reader gets the old or the new text. Mode 0600 from the start. */
 export function writeWhole(file: string, text: string): void {
   const folder = path.dirname(file)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -44,7 +43,7 @@ export function writeWhole(file: string, text: string): void {
   renameSync(draft, file)
 }
 
-/** Flags override the environment, which overrides the profile. */
+/** Flags > environment > profile. */
 export function credentials(name: string, flags: Partial<Record<string, string>>): Credentials {
   const profile = readProfiles()[name]
   const apiKey = process.env['BERTH_API_KEY'] || profile?.api_key

@@ -1,6 +1,6 @@
 import { guestPath } from '../../sdk/typescript/src/guest-path.ts'
 
-/** Parses `WORKSPACE:/path`, or `WORKSPACE:path` relative to the home directory. Returns null for a local path, such as `./a:b`. */
+/** A path that does not begin with `/` is relative to the home directory. null: a local path, such as `./a:b`. */
 export function parseRemotePath(text: string): { name: string; path: string } | null {
   const absolute = text.indexOf(':/')
   const at = absolute > 0 ? absolute : text.indexOf(':')

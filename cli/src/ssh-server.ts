@@ -3,15 +3,12 @@ import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError } from './command.ts'
 
-/** Maps the output of `uname -m` to Go's names. */
+/** `uname -m` to Go's names. */
 const ARCHITECTURES: Readonly<Record<string, string>> = { x86_64: 'amd64', aarch64: 'arm64' }
 const MISSING = 41
 const PIECE_BYTES = 1 << 20
 
-/**
- * A restart empties /tmp, and no template keeps it. The commands check the owner, because another user of the workspace may have
- * created the folder.
- */
+/** A restart empties /tmp. Another user of the workspace may have created the folder: the commands check the owner. */
 const FOLDER = '/tmp/.berth-ssh-$(id -u)'
 const LOOK = `uname -m; [ -O "${FOLDER}" ] && [ -x "${FOLDER}/$1" ] && [ -O "${FOLDER}/$1" ] || exit ${MISSING}`
 const TAKE = `set -e
@@ -22,7 +19,6 @@ gzip -d > "${FOLDER}/.$$"
 chmod 700 "${FOLDER}/.$$"
 mv "${FOLDER}/.$$" "${FOLDER}/$1"`
 
-/** Installs the server in the workspace for one user, if it is missing. @returns its path */
 export async function bringServer(ws: Workspace, user: string): Promise<string> {
   const servers = packedServers()
   const { name } = servers
@@ -40,10 +36,9 @@ export async function bringServer(ws: Workspace, user: string): Promise<string> 
   return there
 }
 
-/** Files written by the build, in the same folder as the command line or in `dist` of the sources. */
 interface PackedServers {
   folder: string
-  /** Differs by version, so that an upload never replaces a running server. */
+  /** By version: an upload never replaces a running server. */
   name: string
 }
 

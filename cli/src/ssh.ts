@@ -1,5 +1,5 @@
-// Runs stock OpenSSH, including scp, rsync and editors. Each connection is one small server in the workspace, on stdin and stdout of a
-// command. It runs as the login user and needs nothing from the workspace.
+// Runs stock OpenSSH. Each connection is one small server in the workspace, on stdin and stdout of a command, as the login user. It needs
+// nothing from the workspace.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { hostKeyOf, hostSecret } from './ssh-host-key.ts'
 import { bringServer } from './ssh-server.ts'
 
 const SUFFIX = '.berth'
-/** Limit on bytes sent but not yet acknowledged: one request in flight and one waiting. */
+/** One request in flight and one waiting. */
 const WAITING_BYTES_MAX = 2 << 20
 const USER = 'user'
 
@@ -40,13 +40,12 @@ export const sshConfig: Run = ({ print, flags, json }) => {
   return 0
 }
 
-/** Runs as the ProxyCommand of ssh. */
 export const sshProxy: Run = async ({ workspace, flags }, [host = '']) => {
   const files = filesHere()
   const ws = await workspace(host.endsWith(SUFFIX) ? host.slice(0, -SUFFIX.length) : host)
   const user = userOf(flags)
   const { seed, line } = hostKeyOf(hostSecret(files.secret), ws.id)
-  // ssh reads known_hosts only when the first bytes of the server arrive.
+  // ssh reads known_hosts when the server's first bytes arrive.
   writeKnownHost(files, host, line)
   const server = await bringServer(ws, user)
   const command = await ws.start([server], { user, stdin_open: true })
@@ -76,7 +75,7 @@ function profileOf(flags: Context['flags']): string | undefined {
   return typeof flags['profile'] === 'string' ? flags['profile'] : undefined
 }
 
-/** Passes the flags of this call to the ProxyCommand, which ssh starts without them. */
+/** ssh starts the ProxyCommand without these flags. */
 function envOf(flags: Context['flags']): NodeJS.ProcessEnv {
   const meant = { BERTH_URL: flags['url'], BERTH_PROJECT: flags['project'], BERTH_ORGANIZATION: flags['organization'] }
   const given = Object.entries(meant).filter((each): each is [string, string] => typeof each[1] === 'string')
@@ -88,7 +87,7 @@ function writeKnownHost({ known }: Files, host: string, host_key: string): void 
   writeWhole(path.join(known, host), `berth ${host_key}\n`)
 }
 
-/** Relays every byte exactly once, across suspends and lost connections. */
+/** Exactly once, across suspends and lost connections. */
 async function relay(command: Command): Promise<number> {
   const leave = () => void command.end().catch(() => undefined) // it may have ended
   for (const signal of ['SIGHUP', 'SIGTERM', 'SIGINT'] as const) process.once(signal, leave)

@@ -3,10 +3,7 @@ import { stdin, stderr } from 'node:process'
 import { CliError, type Context, usageError } from './command.ts'
 import { readProfiles, writeProfile } from './profile.ts'
 
-/**
- * Confirms the password again. The service replaces the session token, and the old one becomes invalid. The new token is stored in
- * the profile; it is printed if the session comes from the environment.
- */
+/** The service replaces the session token; the old one becomes invalid. */
 export async function stepUp({ berth, flags, profile, say }: Context): Promise<readonly [string] | undefined> {
   const password = flags['password-stdin'] === true ? passwordOfStdin() : await askForPassword()
   const { session_token } = await berth().api<{ session_token: string }>('POST', '/v1/auth/step-up', { json: { password } })

@@ -8,7 +8,7 @@ import { CliError } from './command.ts'
 import { PART } from './fetch-file.ts'
 import { checkedListing, type Entry, type Listing, partsOf } from './sync-plan.ts'
 
-/** Lists files inside the workspace, separated by NUL, so that names may contain any other byte. */
+/** Names may contain any byte but NUL. */
 const LIST = `cd "$1" 2> /dev/null || { [ -e "$1" ] && exit 45; exit 44; }
 find . -mindepth 1 -printf '%y\\0%m\\0%s\\0%l\\0%P\\0' || exit 46
 printf '\\0'
@@ -18,15 +18,15 @@ const NO_FOLDER = 45
 const TYPES: Partial<Record<string, Entry['type']>> = { f: 'file', d: 'directory', l: 'symlink' }
 /** Below the 1 MiB limit on a command's stdin. */
 const NAMES_BYTES_MAX = 900_000
-/** Prints mode and name, then digest and name, of the named files that exist. */
+/** Mode and name, then digest and name. */
 const LIST_NAMED = `cd "$1" 2> /dev/null || exit 0
 exec xargs -0 -r sh -c 'find "$@" -maxdepth 0 -type f -printf "%m\\0%p\\0"; sha256sum -z -- "$@"' sh 2> /dev/null`
 const MODE = /^[0-7]{1,4}$/
 const DIGEST = /^[0-9a-f]{64} {2}\.\//
-/** Output limit of an execution: enough for about 100,000 files. */
+/** Enough for about 100,000 files. */
 const EXECUTION_BYTES_MAX = 16 << 20
 
-/** Lists a folder of a workspace with the digests of its files. Returns null if the folder does not exist. */
+/** null: not there. */
 export async function remoteListing(ws: Workspace, folder: string, signal?: AbortSignal): Promise<Map<string, Entry> | null> {
   const more = ws.view.mode === 'file_first' ? { output_limit_bytes: EXECUTION_BYTES_MAX } : {}
   const { exitCode, stdoutBytes, stderr, execution } = await ws.exec(['sh', '-c', LIST, 'sh', folder], { ...more, signal })
@@ -37,7 +37,7 @@ export async function remoteListing(ws: Workspace, folder: string, signal?: Abor
   return listingOf(stdoutBytes)
 }
 
-/** Returns the paths whose mode and content are the same here and in the workspace. The guest's answer only decides what is sent. */
+/** The guest's answer only decides what is sent. */
 export async function unchangedRemotely(
   ws: Workspace,
   there: string,
@@ -54,7 +54,7 @@ export async function unchangedRemotely(
       const at = field.slice(68)
       if (MODE.test(field)) modes.set((fields.next().value ?? '').slice(2), parseInt(field, 8) & 0o777)
       else if (DIGEST.test(field)) {
-        // Ignore names that were not asked for: they could point anywhere on this computer.
+        // Names that were not asked for could point anywhere on this computer.
         const entry = from.get(at)
         if (entry?.type !== 'file' || modes.get(at) !== entry.mode) continue
         if (field.startsWith(await digestOf(path.join(here, at)))) same.add(at)
@@ -64,7 +64,6 @@ export async function unchangedRemotely(
   return same
 }
 
-/** Input for `xargs -0`, split so that one command takes each part. */
 export function namesOf(paths: readonly string[]): string[] {
   const parts = partsOf(paths, (at) => Buffer.byteLength(at) + 3, NAMES_BYTES_MAX)
   return parts.map((part) => part.map((at) => `./${at}\0`).join(''))
@@ -96,7 +95,6 @@ function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** Lists a local folder without following links. */
 export async function localListing(root: string): Promise<Map<string, Entry>> {
   const listing = new Map<string, Entry>()
   const walk = async (below: string): Promise<void> => {
@@ -117,7 +115,7 @@ export async function localListing(root: string): Promise<Map<string, Entry>> {
   return listing
 }
 
-/** Computes digests only of local files with the same size as the remote file. Other files are known to differ. */
+/** Files of different sizes differ. */
 export async function addDigests(root: string, here: Listing, there: Listing): Promise<void> {
   for (const [at, entry] of here) {
     const other = there.get(at)

@@ -2,12 +2,12 @@ import { CliError } from './command.ts'
 
 export interface Entry {
   type: 'file' | 'directory' | 'symlink' | 'other'
-  /** The nine permission bits; other mode bits are not copied. */
+  /** The nine permission bits. */
   mode: number
   bytes: number
-  /** Set for a local file that takes less than half its length on disk. */
+  /** It takes less than half its length on disk. */
   has_holes?: boolean
-  /** Set for files; absent where no comparison needs it. */
+  /** Absent where no comparison needs it. */
   sha256?: string
   target?: string
 }
@@ -15,19 +15,18 @@ export interface Entry {
 export type Listing = ReadonlyMap<string, Entry>
 
 export interface Plan {
-  /** Paths to delete first, because an entry of another type replaces them. */
+  /** Deleted first: an entry of another type replaces them. */
   replaced: string[]
-  /** New or changed paths, parents before children. */
+  /** Parents before children. */
   made: string[]
-  /** Paths that the source does not have, deleted last. */
+  /** Deleted last. */
   gone: string[]
   unchanged: number
-  /** Sockets, devices and other special files, which are not copied. */
+  /** Sockets, devices and other special files. */
   left_out: string[]
   bytes: number
 }
 
-/** Plans the changes that make `to` equal to `from`. Entries that only `to` has stay unless `is_deleting` is set. */
 export function planOf(from: Listing, to: Listing, { is_deleting }: { is_deleting: boolean }): Plan {
   const plan: Plan = { replaced: [], made: [], gone: [], unchanged: 0, left_out: [], bytes: 0 }
   for (const path of [...from.keys()].toSorted()) {
@@ -67,7 +66,7 @@ export function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')))
 }
 
-/** Validates a listing from a workspace. The guest is untrusted: no path may lead out of the local folder. */
+/** The guest is untrusted: no path may lead out of the local folder. */
 export function checkedListing(entries: readonly (readonly [path: string, entry: Entry])[]): Map<string, Entry> {
   const listing = new Map(entries)
   for (const [path] of entries) {
@@ -80,7 +79,6 @@ export function checkedListing(entries: readonly (readonly [path: string, entry:
   return listing
 }
 
-/** Removes entries with an excluded name or path, and everything below them. */
 export function without(listing: Map<string, Entry>, excluded: readonly string[]): Map<string, Entry> {
   const names = new Set(excluded.map((each) => each.replace(/\/+$/, '')))
   if (names.size === 0) return listing
@@ -91,7 +89,7 @@ export function without(listing: Map<string, Entry>, excluded: readonly string[]
   return new Map([...listing].filter(([path]) => isKept(path)))
 }
 
-/** Splits paths in order into parts of at most `max`. A single larger path is a part of its own. */
+/** A single path larger than `max` is a part of its own. */
 export function partsOf(paths: readonly string[], sizeOfOne: (path: string) => number, max: number): string[][] {
   const parts: string[][] = []
   let size = Infinity

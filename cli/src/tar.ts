@@ -1,10 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-/**
- * Support for sparse files in the local tar. GNU and BSD tar read them. Others, such as BusyBox, would take the map of a sparse file
- * for its content. Only GNU tar is used to write them.
- */
+/** Others than GNU and BSD tar, such as BusyBox, would take the map of a sparse file for its content. */
 export async function holesOf(): Promise<{ reads: boolean; writes: string[] }> {
   const { stdout } = await promisify(execFile)('tar', ['--version']).catch(() => ({ stdout: '' }))
   const is_gnu = stdout.includes('GNU tar')

@@ -32,7 +32,6 @@ export const buildTemplate: Run = async (context, [slug = '', folder = '.']) => 
 export const testTemplate: Run = async (context, [slug = '', version]) =>
   tried(context, await context.berth().templates.test(slug, Number(version)))
 
-/** Shows a test workspace, or runs the given command in it and then closes it. */
 export async function tried({ rest, print }: Context, ws: Workspace): Promise<number> {
   if (rest.length === 0) {
     print(ws.view, ['key', 'observed_state', 'template.slug', 'template.version', 'id'])
@@ -47,7 +46,7 @@ export async function tried({ rest, print }: Context, ws: Workspace): Promise<nu
 
 export async function followBuild(context: Context, build_id: string, asked: Publishing): Promise<number> {
   const { templates } = context.berth()
-  // With --json the log goes to stderr: stdout has only the build.
+  // With --json stdout has only the build.
   const out = context.json ? process.stderr : process.stdout
   for await (const text of templates.buildLog(build_id)) out.write(escapeLines(text))
   return ended(context, await templates.waitForBuild(build_id), asked)
@@ -55,12 +54,11 @@ export async function followBuild(context: Context, build_id: string, asked: Pub
 
 interface Publishing {
   is_to_publish: boolean
-  /** The command that acknowledges findings in these files. */
   again(paths: readonly string[]): string
 }
 
 interface RecipeFile {
-  /** Path below the folder; null if the recipe is elsewhere. */
+  /** null: the recipe is not below the folder. */
   file: string | null
   request: Pick<wire.TemplateBuildRequest, 'recipe' | 'dockerfile' | 'build_args'>
 }
@@ -94,7 +92,7 @@ function pairOf(text: string): [string, string] {
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** Uploads the folder without its recipe; returns null if nothing else is in it. */
+/** null: nothing but the recipe. */
 async function uploadOf({ berth, json }: Context, folder: string, recipe: string | null): Promise<string | null> {
   const names = (await readdir(folder)).filter((name) => name !== recipe)
   if (names.length === 0) return null

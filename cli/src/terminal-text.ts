@@ -2,7 +2,7 @@ const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX
 
 const OTHER_CONTROLS = /[\x00-\x08\x0b-\x1f\x7f]/g
 
-/** Returns the readable text of a terminal's output: no control sequences, and only the last state of an overwritten line. */
+/** Only the last state of an overwritten line. */
 export function terminalText(output: string): string {
   return output
     .replaceAll(SEQUENCES, '')

@@ -15,7 +15,7 @@ export const shell: Run = async (context, [name = '']) => {
   return relayTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
 }
 
-/** Looks up an existing terminal. Starting its id again with another size or TERM would be refused. */
+/** Another size or TERM for the same id would be refused. */
 async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   const terminal = ws.terminal(id)
   try {
@@ -27,7 +27,6 @@ async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   }
 }
 
-/** Connects the local terminal to the remote one. @returns the exit code; 0 if it was left open */
 export async function relayTerminal(terminal: Terminal, left?: () => void): Promise<number> {
   const { stdin } = process
   const resize = () => {

@@ -3,7 +3,7 @@ import { CliError } from './command.ts'
 
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-/** Aborts the work at the first terminating signal, so that it can clean up. A second signal ends the process at once. */
+/** The first signal aborts the work, so that it can clean up. A second one ends the process at once. */
 export async function untilSignal<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const leaving = new AbortController()
   const leave = (name: NodeJS.Signals) => leaving.abort(new CliError(`Ended by ${name}`, { exit_code: 128 + constants.signals[name] }))

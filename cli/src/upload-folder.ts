@@ -10,23 +10,20 @@ import { counted, type Progress } from './progress.ts'
 import { type Listing, partsOf } from './sync-plan.ts'
 import { holesOf } from './tar.ts'
 
-/**
- * Bytes of one request, whose limit in the API is 256 MiB. An interrupted request starts again. Fewer than 100,000 entries fit, the
- * API's other limit.
- */
+/** Of one request, at most 256 MiB in the API. An interrupted one starts again. Fewer than 100,000 entries fit, the other limit. */
 export const TAR_BYTES_MAX = 64 << 20
-/** A larger file is uploaded alone, in parts that are retried separately. */
+/** Larger files are sent in parts that are retried separately. */
 const PACKED_BYTES_MAX = 16 << 20
 
 export interface Transfer {
   here: string
   there: string
   from: Listing
-  /** Paths of `from` to transfer, parents before children; '' is the root. */
+  /** Parents before children; '' is the root. */
   paths: readonly string[]
 }
 
-/** Uploads small files in tars, each applied atomically. Uploads a large file alone; it replaces the old file only when complete. */
+/** Each tar is atomic. A large file replaces the old one only when complete. */
 export async function uploadPaths(ws: Workspace, { here, there, from, paths }: Transfer, progress: Progress): Promise<void> {
   const { writes } = await holesOf()
   const isLarge = (at: string) => (from.get(at)?.bytes ?? 0) > PACKED_BYTES_MAX
@@ -40,7 +37,7 @@ export async function uploadPaths(ws: Workspace, { here, there, from, paths }: T
   }
 }
 
-/** Sends a sparse file as a tar, which keeps its holes. @returns false if its data is too large for one request */
+/** A tar keeps the holes. @returns false if the data is too large for one request */
 async function sendAlone(ws: Workspace, file: Packed, progress: Progress): Promise<boolean> {
   try {
     await sendTar(ws, file, progress)

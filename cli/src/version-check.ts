@@ -1,4 +1,4 @@
-// Checks for a new version once a day in the background (App, "Client versions"). A failure never affects a command.
+// App, "Client versions". A failure never affects a command.
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { wire } from '../../sdk/typescript/src/main.ts'
@@ -17,7 +17,7 @@ interface Known {
   client?: Client
 }
 
-/** Reports the result of the last check, and starts the next one after a day. Does nothing unless stderr is a terminal. */
+/** Reports the last check's result, only on a terminal. */
 export async function checkInBackground(url: () => string, version: string, say: (text: string) => void): Promise<void> {
   if (!process.stderr.isTTY || process.env['CI'] || process.env['BERTH_NO_VERSION_CHECK']) return
   try {
@@ -32,7 +32,7 @@ export async function checkInBackground(url: () => string, version: string, say:
       .on('error', () => undefined)
       .unref()
   } catch {
-    // For example, the folder is not writable. The user's command must not fail because of it.
+    // For example, the folder is not writable.
   }
 }
 

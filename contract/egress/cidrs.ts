@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 
-/** `details.issues[].reason` of a refused network. */
+/** `details.issues[].reason`. */
 export type CidrReason = 'invalid_cidr' | 'host_bits_set' | 'not_public'
 export type NormalCidr = { cidr: string } | { reason: CidrReason; message: string }
 
@@ -12,17 +12,16 @@ export interface Network {
 
 const BITS = { 4: 32, 6: 128 } as const
 
-/** Networks that are never allowed. machine/internal/egress enforces the same lists again. */
+/** machine/internal/egress enforces the same lists again. */
 const NEVER = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '168.63.129.16/32', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24'],
   ...['192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '224.0.0.0/4', '240.0.0.0/4'],
-  // Inside global IPv6: ranges that embed IPv4 addresses, and documentation ranges.
+  // Global IPv6 that embeds IPv4 or is for documentation.
   ...['2001::/32', '2001:db8::/32', '2002::/16', '3fff::/20'],
 ].map(known)
-/** Global unicast. All other IPv6 is loopback, private, IPv4-mapped or unassigned. */
+/** All other IPv6 is loopback, private, IPv4-mapped or unassigned. */
 const WORLDWIDE = known('2000::/3')
 
-/** Returns the canonical spelling of a fully public network. */
 export function normalCidr(given: string): NormalCidr {
   const network = parseCidr(given)
   if (network === null) return { reason: 'invalid_cidr', message: 'is not a network, as in 203.0.113.0/24' }
@@ -33,7 +32,7 @@ export function normalCidr(given: string): NormalCidr {
   return { cidr: textOf(network) }
 }
 
-/** null: the text is no network. Host bits may be set. */
+/** null: no network. Host bits may be set. */
 export function parseCidr(text: string): Network | null {
   const [, address = '', length = ''] = /^([0-9A-Fa-f.:]{2,45})\/(0|[1-9][0-9]{0,2})$/.exec(text) ?? []
   const family = isIP(address)
@@ -56,7 +55,7 @@ function overlap(one: Network, other: Network): boolean {
   return contains(one, other) || contains(other, one)
 }
 
-/** Returns whether every address of the network is in one of `by`; several networks may cover it together. */
+/** Several may cover it together. */
 export function isCovered(network: Network, by: readonly Network[]): boolean {
   if (by.some((one) => contains(one, network))) return true
   const inside = by.filter((one) => contains(network, one))
@@ -83,7 +82,6 @@ function joined(parts: number[], bits: bigint): bigint {
   return parts.reduce((sum, part) => (sum << bits) | BigInt(part), 0n)
 }
 
-/** Returns the eight groups of an IPv6 address. The last two may be written as IPv4. */
 function groupsOf(address: string): number[] {
   const plain = address.replace(/[0-9.]+$/, (tail) => {
     if (!tail.includes('.')) return tail

@@ -15,7 +15,6 @@ const ADDRESSES = ['8.8.8.8', '8.8.8.200', '8.9.0.1', '1.1.1.1', '2606:4700::1',
 const rule = (host: string, ...ports: number[]): EgressRule => ({ host, ports, protocols: ['tcp'] })
 const allowlist = (rules: EgressRule[], cidrs: string[] = []): EgressPolicy => ({ mode: 'allowlist', rules, cidrs })
 
-/** Lists the host and port pairs, and addresses, that a policy allows. */
 function letsOut(policy: EgressPolicy): string[] {
   const all = policy.mode === 'allow_all'
   const names = HOSTS.concat('d.example.com').flatMap((name) =>

@@ -3,7 +3,7 @@ import { contains, isCovered, parseCidr, type Network } from './cidrs.ts'
 import { ALLOW_ALL, DENY_ALL, hostCovers, type EgressPolicy, type EgressRule } from './policy.ts'
 
 /**
- * Returns the policy that both allow. Hosts are compared with hosts, and networks with networks: the addresses of a name are unknown.
+ * The addresses of a name are unknown: hosts are compared only with hosts.
  * @param ceiling null: none.
  */
 export function intersection(policy: EgressPolicy, ceiling: EgressPolicy | null): EgressPolicy {
@@ -19,9 +19,8 @@ export function intersection(policy: EgressPolicy, ceiling: EgressPolicy | null)
   return merged({ mode: 'allowlist', rules, cidrs })
 }
 
-/** A part of a policy that its ceiling does not allow. */
 export interface ExcessPart {
-  /** Path in the policy: `mode`, `rules.0`, `cidrs.1`. */
+  /** `mode`, `rules.0`, `cidrs.1`. */
   path: string
   mode?: EgressPolicy['mode']
   host?: string
@@ -29,7 +28,6 @@ export interface ExcessPart {
   cidr?: string
 }
 
-/** Returns the parts of a policy that exceed its ceiling. None: the intersection allows the same as the policy. */
 export function outside(policy: EgressPolicy, ceiling: EgressPolicy | null): ExcessPart[] {
   if (ceiling === null || ceiling.mode === 'allow_all') return []
   if (policy.mode === 'allow_all') return [{ path: 'mode', mode: policy.mode }]
@@ -47,7 +45,6 @@ export function outside(policy: EgressPolicy, ceiling: EgressPolicy | null): Exc
   return [...rules, ...cidrs]
 }
 
-/** Returns a canonical form: hosts, ports and networks sorted, and no network inside another. */
 function merged(policy: EgressPolicy): EgressPolicy {
   if (policy.mode !== 'allowlist') return policy.mode === 'allow_all' ? ALLOW_ALL : DENY_ALL
   const rules = [...portsOf(policy)].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([host, ports]) => rulesOf(host, ports))
@@ -66,7 +63,7 @@ function portsOf({ rules }: EgressPolicy): Map<string, Set<number>> {
   return found
 }
 
-/** Returns rules for one host, each with as many ports as allowed, so that their number never exceeds that of the source. */
+/** As many ports as allowed in each rule: their number never exceeds that of the source. */
 function rulesOf(host: string, set: ReadonlySet<number>): EgressRule[] {
   const ports = [...set].sort((a, b) => a - b)
   const count = Math.ceil(ports.length / LIMITS.egress.ports_max)
@@ -90,7 +87,7 @@ function meetOfNetworks(one: Named, other: Named): string[] {
   return contains(other.network, one.network) ? [one.cidr] : []
 }
 
-/** Parses the networks of a stored policy. An unreadable network is dropped, which only narrows the policy. */
+/** Dropping an unreadable network only narrows the policy. */
 function networksOf({ cidrs }: EgressPolicy): Named[] {
   return cidrs.flatMap((cidr) => {
     const network = parseCidr(cidr)

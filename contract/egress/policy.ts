@@ -3,15 +3,15 @@ import { LIMITS } from '../limits.ts'
 export const EGRESS_MODES = ['allow_all', 'allowlist', 'deny_all'] as const
 export type EgressMode = (typeof EGRESS_MODES)[number]
 
-/** Allows TCP connections to the addresses of a name. Normalised: docs/decisions/egress.md. */
+/** Normalised: docs/decisions/egress.md. */
 export interface EgressRule {
-  /** Lower-case ASCII; a leading `*.` stands for exactly one label. */
+  /** ASCII; a leading `*.` is exactly one label. */
   host: string
   ports: number[]
   protocols: 'tcp'[]
 }
 
-/** Egress policy of a machine. Only an allowlist has rules and cidrs; an empty allowlist allows nothing. */
+/** An empty allowlist allows nothing. */
 export interface EgressPolicy {
   mode: EgressMode
   rules: EgressRule[]
@@ -25,19 +25,18 @@ export interface EgressPolicyInput {
   cidrs?: string[]
 }
 
-/** App, "Egress policy": the platform's default. */
+/** App, "Egress policy". */
 export const ALLOW_ALL: EgressPolicy = { mode: 'allow_all', rules: [], cidrs: [] }
 export const DENY_ALL: EgressPolicy = { mode: 'deny_all', rules: [], cidrs: [] }
 
 export const EGRESS_PORTS_DEFAULT: readonly number[] = [443]
 
-/** Returns whether a rule's host covers the name: `*.` is exactly one label. */
 export function hostCovers(host: string, name: string): boolean {
   if (host === name) return true
   return host.startsWith('*.') && !name.startsWith('*.') && name.slice(name.indexOf('.') + 1) === host.slice(2)
 }
 
-/** Truncates to the limits of one policy, which only narrows it. */
+/** Truncation only narrows a policy. */
 export function withinLimits({ mode, rules, cidrs }: EgressPolicy): EgressPolicy {
   return { mode, rules: rules.slice(0, LIMITS.egress.rules_max), cidrs: cidrs.slice(0, LIMITS.egress.cidrs_max) }
 }

@@ -1,4 +1,3 @@
-/** A version of a language for builds, installed from Debian packages or an npm package. */
 export interface LanguageVersion {
   version: string
   packages?: readonly string[]
@@ -14,7 +13,7 @@ export interface Language {
 const debian = (version: string, ...packages: string[]): LanguageVersion => ({ version, packages })
 const node = (version: string): LanguageVersion => ({ version, npm: `node@${version}` })
 
-/** Languages for recipes, as available in Debian 12 and npm. */
+/** In Debian 12 and npm. */
 export const LANGUAGES: readonly Language[] = [
   { name: 'c', versions: [debian('12', 'build-essential', 'pkg-config')] },
   { name: 'go', versions: [debian('1.19', 'golang-go')] },
@@ -31,7 +30,7 @@ export function findLanguage(name: string, version?: string): LanguageVersion | 
   return version === undefined ? versions?.[0] : versions?.find((one) => one.version === version)
 }
 
-/** Hosts of packages and languages, which the egress mode `auto` allows for a build. */
+/** The egress mode `auto` allows these for a build. */
 export const PACKAGE_HOSTS: readonly { host: string; ports: readonly number[] }[] = [
   { host: 'deb.debian.org', ports: [80, 443] },
   { host: 'security.debian.org', ports: [80, 443] },

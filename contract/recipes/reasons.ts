@@ -1,4 +1,3 @@
-/** Reasons of a `validation_failed` for a recipe. */
 export const RECIPE_REASONS = [
   'invalid_recipe',
   'invalid_path',

@@ -2,10 +2,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FreeText, List, Nullable, ResourcesView, strict, Timestamp, Uuid, Enum } from './common.ts'
 
-/**
- * Purpose of a checkpoint. `snapshot`: requested; `recovery`: before a reset, a restore in place or an adoption. `fork` includes
- * adoption.
- */
+/** `recovery`: before a reset, a restore in place or an adoption. `fork` includes adoption. */
 export const CHECKPOINT_KINDS = ['suspend', 'fork', 'snapshot', 'recovery'] as const
 
 export const Checkpoint = Type.Object(

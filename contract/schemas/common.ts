@@ -1,7 +1,7 @@
 import Type, { type Static, type TSchema } from 'typebox'
 import { LIMITS } from '../limits.ts'
 
-/** Option of request bodies and their parts: unknown names are refused. */
+/** Unknown names are refused. */
 export const strict = { additionalProperties: false } as const
 
 export const Uuid = (description?: string) => Type.String({ format: 'uuid', ...(description === undefined ? {} : { description }) })
@@ -9,22 +9,18 @@ export const Timestamp = (description?: string) =>
   Type.String({ format: 'date-time', ...(description === undefined ? {} : { description }) })
 export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 
-/** A closed enum of strings. */
 export function Enum<const W extends readonly string[]>(words: W, options: { description?: string } = {}) {
   return Type.Unsafe<W[number]>({ type: 'string', enum: [...words], ...options })
 }
 
-/** Excludes control characters and lone surrogates. By code points, since not every consumer of the description supports \p. */
+/** By code points: not every consumer of the description supports \p. */
 const TEXT_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
 
-/**
- * Text that PostgreSQL can store and a terminal can show: without control characters (including NUL) and lone surrogates, which UTF-8
- * would alter.
- */
+/** PostgreSQL can store it and a terminal can show it. UTF-8 would alter lone surrogates. */
 export const Text = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: TEXT_PATTERN, ...options })
 
-/** Text with line breaks, without NUL and lone surrogates. */
+/** With line breaks. */
 export const FreeText = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', ...options })
 
@@ -37,7 +33,7 @@ export const PageQuery = {
   ),
 }
 
-/** App, "Conventions": the answer of every list. */
+/** App, "Conventions". */
 export const List = <T extends TSchema>(item: T, title: string) =>
   Type.Object({ data: Type.Array(item), next_cursor: Nullable(Type.String({ description: 'null on the last page' })) }, { title })
 

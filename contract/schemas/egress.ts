@@ -12,7 +12,6 @@ const CIDR_CHARACTERS_MAX = 49
 
 const port = () => Type.Integer({ minimum: 1, maximum: 65535 })
 
-/** A normalised policy, enforced or effective. */
 export const EgressRules = Type.Object(
   {
     mode: Enum(EGRESS_MODES, MODE),

@@ -11,7 +11,7 @@ export const Issue = Type.Object(
 )
 export type Issue = Static<typeof Issue>
 
-/** App, "Error envelope": the body of every answer that is not 2xx, on both surfaces. */
+/** App, "Error envelope". */
 export const ErrorEnvelope = Type.Object(
   {
     error: Type.Object({

@@ -4,7 +4,6 @@ import { PAYMENTS } from './billing.ts'
 import { List, Nullable, Timestamp, Uuid, Enum } from './common.ts'
 import { PeriodView } from './spend.ts'
 
-/** Limits of a plan, by the names in refusals. */
 export const ENTITLEMENTS = [
   'concurrent_workspaces',
   'cpu_millis',
@@ -19,7 +18,7 @@ export const ENTITLEMENTS = [
 ] as const
 export type EntitlementName = (typeof ENTITLEMENTS)[number]
 
-/** Distinguishes a limit, no limit, and a limit that the plan does not set. */
+/** A limit, no limit, or not set by the plan. */
 const Entitlement = Type.Object(
   {
     name: Enum(ENTITLEMENTS),

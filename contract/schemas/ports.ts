@@ -2,9 +2,9 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FreeText, List, Nullable, strict, Timestamp, Uuid } from './common.ts'
 
-/** Reserved in every machine for the agent: no app can listen on it, and no caller can reach it. */
+/** The agent's port: no app can listen on it, and no caller can reach it. */
 export const AGENT_PORT = 65_100
-/** Reserved path prefix of port URLs: the app gets no request below it. */
+/** The app gets no request below it. */
 export const RESERVED_PATH = '/__service'
 
 export const PortNumber = Type.Integer({
@@ -56,7 +56,6 @@ export const PortLinkRequest = Type.Object(
   },
   strict,
 )
-/** The accepted spellings of the TTL. */
 export type Ttl = Pick<Static<typeof PortTokenRequest>, 'ttl_seconds' | 'ttlSeconds' | 'ttl'>
 
 const OF_PORT = { workspace_id: Uuid(), port: Type.Integer(), created_at: Timestamp() }

@@ -14,7 +14,7 @@ const Path = (description: string) => Text({ minLength: 1, maxLength: LIMITS.fil
 const Mode = Type.String({ pattern: '^[0-7]{3,4}$', description: 'In octal digits' })
 const Env = TemplateSettings.properties.env
 
-/** Runs in the build machine, in `/` by default. A string is a script of /bin/sh, a list a program with arguments. */
+/** A string is a script of /bin/sh, a list a program with arguments. */
 export const RunStep = Type.Object(
   {
     run: Type.Union([
@@ -32,7 +32,6 @@ export const RunStep = Type.Object(
 )
 export type RunStep = Static<typeof RunStep>
 
-/** Copies files and directories from the upload. */
 export const CopyStep = Type.Object(
   {
     copy: Type.Array(Path('In the upload; `.` is all of it. Names may have *, ? and [ ]'), {

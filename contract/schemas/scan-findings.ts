@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 
-/** A line that looks like a secret. The value is never returned. */
+/** The value is never returned. */
 export const ScanFinding = Type.Object(
   {
     path: Type.String({ description: 'Absolute' }),

@@ -26,8 +26,8 @@ const AllowedTools = Type.Array(Enum(TOOLS), {
 })
 
 /**
- * A host for which the proxy injects the value, which no workspace sees. It replaces the placeholder in headers and the query, and sets
- * the header, user or parameter named here.
+ * The proxy injects the value; no workspace sees it. It replaces the placeholder in headers and the query, and sets the header, user or
+ * parameter named here.
  */
 export const SecretHost = Type.Object(
   {
@@ -81,7 +81,7 @@ const Hosts = Nullable(
   }),
 )
 
-/** A stored secret host: normalised name, sorted ports, at most one injection target. */
+/** Normalised name, sorted ports, at most one injection target. */
 export interface NormalSecretHost {
   host: string
   ports: number[]
@@ -118,7 +118,7 @@ export const SecretUpdate = Type.Object(
 )
 export type SecretUpdate = Static<typeof SecretUpdate>
 
-/** App, "Secret": without its value. */
+/** App, "Secret". */
 export const Secret = Type.Object(
   {
     id: Uuid(),
@@ -161,7 +161,7 @@ export const SecretVersion = Type.Object(
 export type SecretVersion = Static<typeof SecretVersion>
 export const SecretVersionList = List(SecretVersion, 'SecretVersionList')
 
-/** App, "Secret": whether a workspace can use a bound secret. */
+/** App, "Secret". */
 export const BINDING_STATUSES = ['available', 'not_allowed', 'deleted'] as const
 export type BindingStatus = (typeof BINDING_STATUSES)[number]
 

@@ -79,12 +79,11 @@ export const TemplateSettingsInput = Type.Object(
 )
 export type TemplateSettingsInput = Static<typeof TemplateSettingsInput>
 
-/** Too many paths and invalid paths have reasons of their own, so the schema does not check them. */
+/** Too many and invalid paths have their own reasons: the schema does not check them. */
 const AcknowledgedFindings = Type.Array(FreeText({ minLength: 0, maxLength: LIMITS.file.path_bytes_max }), {
   maxItems: 10_000,
   description: 'Absolute paths of files that may hold what looks like a secret; at most 200',
 })
-/** Fields of a request that makes a version from a workspace. */
 export const PUBLISHING = {
   defaults: Type.Optional(TemplateDefaults),
   auto_publish: Type.Optional(Type.Boolean({ description: 'Workspaces are opened with the version as soon as it is there' })),

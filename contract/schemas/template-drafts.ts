@@ -6,7 +6,6 @@ import { TemplateSlug } from './templates.ts'
 import { AgentLabel, Tools } from './tool-tokens.ts'
 import { GivenInputs, OpenResponse, WorkspaceKey } from './workspaces.ts'
 
-/** A workspace in which the next version of a template is prepared. */
 export const TemplateDraft = Type.Object(
   {
     id: Uuid(),

@@ -8,7 +8,7 @@ const NAME = 'Bytes that are not UTF-8 are shown escaped (`\\xff`); a path with 
 const Count = Type.Integer({ minimum: 0 })
 const Digest = Type.String({ ...Sha256, description: 'Of what a file holds; null: it is none' })
 
-/** An entry of a template version. A symbolic link is described, not followed. */
+/** A symbolic link is described, not followed. */
 export const TemplateFile = Type.Object(
   {
     path: Type.String({ description: NAME }),
@@ -26,7 +26,7 @@ export const TemplateFile = Type.Object(
 export type TemplateFile = Static<typeof TemplateFile>
 export const TemplateFileList = List(TemplateFile, 'TemplateFileList')
 
-/** A path at which two versions differ in type, bytes, mode, owner or target. `before` is of the version given as `against`. */
+/** `before` is of the version given as `against`. */
 export const TemplateFileChange = Type.Object(
   {
     path: Type.String({ description: NAME }),
@@ -51,7 +51,7 @@ export const TemplateFilesQuery = Type.Object({
   ...page,
   path: Type.Optional(
     Type.String({
-      pattern: '^(/|(/(?!\\.{1,2}(/|$))[^/\\p{Cs}\\u0000]+)+)$',
+      pattern: '^(/|(/(?!\\.{1,2}(/|$))[^/\\u0000\\ud800-\\udfff]+)+)$',
       maxLength: path_bytes_max,
       default: '/',
       description: 'Of a directory, whose entries are listed, or of anything else, which is the only row',

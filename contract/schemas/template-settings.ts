@@ -3,7 +3,7 @@ import { LIMITS } from '../limits.ts'
 
 const strict = { additionalProperties: false }
 const Name = Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,127}$' })
-const Text = Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: LIMITS.input.bytes_max })
+const Text = Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', maxLength: LIMITS.input.bytes_max })
 
 const resources = {
   cpu_millis: Type.Integer({ minimum: 100, maximum: 1_000_000 }),
@@ -15,17 +15,17 @@ const StepName = Type.String({
   pattern: '^[a-z0-9][a-z0-9_-]{0,39}$',
   description: 'Unique among the commands and services of the version',
 })
-const Word = Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: LIMITS.startup.word_bytes_max })
+const Word = Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', maxLength: LIMITS.startup.word_bytes_max })
 const Argv = Type.Array(Word, { minItems: 1, maxItems: LIMITS.startup.argv_max })
 const run = {
   name: StepName,
   argv: Argv,
-  cwd: Type.Optional(Type.String({ pattern: '^/[^\\p{Cs}\\u0000]*$', maxLength: 4096, description: '/home/user when absent' })),
-  user: Type.Optional(Type.String({ pattern: '^[^\\p{Cs}\\u0000]+$', maxLength: 64, description: 'user when absent' })),
+  cwd: Type.Optional(Type.String({ pattern: '^/[^\\u0000\\ud800-\\udfff]*$', maxLength: 4096, description: '/home/user when absent' })),
+  user: Type.Optional(Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]+$', maxLength: 64, description: 'user when absent' })),
   env: Type.Optional(Type.Record(Name, Text, { ...strict, maxProperties: 200 })),
 }
 
-/** Runs at each cold start, in list order; the next starts after exit code 0. */
+/** At each cold start; the next starts after exit code 0. */
 export const StartCommand = Type.Object(
   {
     ...run,
@@ -39,7 +39,7 @@ export type StartCommand = Static<typeof StartCommand>
 
 export const RESTARTS = ['always', 'on_failure', 'never'] as const
 
-/** Starts after the start commands, in list order, and keeps running. It does not block parking or suspension. */
+/** After the start commands. It does not block parking or suspension. */
 export const Service = Type.Object(
   {
     ...run,
@@ -60,7 +60,6 @@ export const Service = Type.Object(
 )
 export type Service = Static<typeof Service>
 
-/** A value that a caller gives when opening a workspace; commands get it as an environment variable. */
 export const TemplateInput = Type.Object(
   {
     kind: Type.Optional(
@@ -76,13 +75,13 @@ export const TemplateInput = Type.Object(
     startup: Type.Optional(
       Type.Boolean({ default: true, description: 'false: start commands and services do not need it, and a warm machine may be without' }),
     ),
-    description: Type.Optional(Type.String({ pattern: '^[^\\p{Cs}\\u0000]*$', maxLength: 1000 })),
+    description: Type.Optional(Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', maxLength: 1000 })),
   },
   { ...strict, title: 'TemplateInput' },
 )
 export type TemplateInput = Static<typeof TemplateInput>
 
-/** Settings of a template version besides its files: `template_versions.settings`. */
+/** `template_versions.settings`. */
 export const TemplateSettings = Type.Object(
   {
     env: Type.Record(Name, Text, { ...strict, maxProperties: 200, description: 'Environment of every command' }),
@@ -123,7 +122,7 @@ export const TemplateSettings = Type.Object(
 )
 export type TemplateSettings = Static<typeof TemplateSettings>
 
-/** Returns the problems that the schema cannot express, as sentences; empty: the settings are consistent. */
+/** Not expressible in the schema. */
 export function templateSettingsProblems(settings: TemplateSettings): string[] {
   const { env, inputs, defaults, ceiling } = settings
   const above = (['cpu_millis', 'memory_mib', 'disk_gib'] as const).filter((name) => defaults[name] > ceiling[name])
@@ -150,7 +149,6 @@ function warmProblems(settings: TemplateSettings): string[] {
   ]
 }
 
-/** Returns the names of inputs that start commands and services may use. */
 export function inputsForStartup({ inputs }: Pick<TemplateSettings, 'inputs'>): string[] {
   return Object.keys(inputs).filter((name) => inputs[name]?.startup !== false)
 }
@@ -165,7 +163,6 @@ function stepProblems({ start = [], services = [] }: Pick<TemplateSettings, 'sta
   ]
 }
 
-/** Returns whether a machine of this version has start commands or services to wait for. */
 export function hasStartup({ start = [], services = [] }: Pick<TemplateSettings, 'start' | 'services'>): boolean {
   return start.length + services.length > 0
 }
@@ -180,13 +177,12 @@ export function isSecret({ kind }: TemplateInput): boolean {
   return kind === 'secret'
 }
 
-/** Returns the names of secret inputs, sorted: all, or only the required ones. */
 export function secretInputs({ inputs }: Pick<TemplateSettings, 'inputs'>, which: 'all' | 'required' = 'all'): string[] {
   const secret = Object.entries(inputs).filter(([, input]) => isSecret(input) && (which === 'all' || input.required === true))
   return secret.map(([name]) => name).sort()
 }
 
-/** Returns the names of text inputs, which become environment variables. */
+/** Text inputs become environment variables. */
 export function textInputs({ inputs }: Pick<TemplateSettings, 'inputs'>): string[] {
   return Object.keys(inputs).filter((name) => inputs[name] !== undefined && !isSecret(inputs[name]))
 }

@@ -26,7 +26,7 @@ export type SuspendRequest = Static<typeof SuspendRequest>
 
 export const IDLE_BASES = ['default', 'fixed', 'learned', 'session', 'never'] as const
 
-/** The latest known times; activity of the last seconds may be missing. */
+/** Activity of the last seconds may be missing. */
 export const RecentActivity = Type.Object({
   active_at: Timestamp('Of any kind'),
   tool_call_at: Nullable(Timestamp()),
@@ -34,7 +34,6 @@ export const RecentActivity = Type.Object({
   keepalive_until: Nullable(Timestamp()),
 })
 
-/** Cause of an idle suspend. */
 export const IDLE_ENDS = ['policy', 'request'] as const
 
 export const Idle = Type.Object(
@@ -54,7 +53,7 @@ export const Idle = Type.Object(
   { title: 'Idle' },
 )
 
-/** App, "Workspace (view)": state of the template's start commands and services. */
+/** App, "Workspace (view)". */
 export const Startup = Type.Object(
   {
     state: Enum(['pending', 'running', 'ready', 'failed']),
@@ -157,7 +156,7 @@ export const WorkspaceQuery = Type.Object({ ...filters, organization_id: Type.Op
 export type WorkspaceQuery = Static<typeof WorkspaceQuery>
 export const OrganizationWorkspaceQuery = Type.Object(filters)
 
-/** Not validated here: the rules of inputs name the bad ones, as 422 with a reason (App, "Open rules" 6). */
+/** The rules of inputs name bad ones, as 422 with a reason (App, "Open rules" 6). */
 export const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: { description: `Text of at most ${LIMITS.input.bytes_max} bytes without CR, LF and NUL` },
@@ -206,7 +205,7 @@ export const OpenRequest = Type.Object(
 )
 export type OpenRequest = Static<typeof OpenRequest>
 
-/** Fields that a reopen accepts but does not apply. */
+/** A reopen does not apply these. */
 export const IGNORABLE = ['template', 'base', 'caps', 'inputs', 'idle_policy', 'background_seconds'] as const
 export type Ignorable = (typeof IGNORABLE)[number]
 

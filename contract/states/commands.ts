@@ -43,7 +43,6 @@ export type RefusalReason =
 
 export type Outcome =
   | { kind: 'refuse'; reason: RefusalReason }
-  /** Starts a new operation of this kind, and writes `desired_state`. */
   | {
       kind: 'operate'
       operation:
@@ -61,15 +60,14 @@ export type Outcome =
         | 'volume_detach'
       desired_state: 'running' | 'suspended' | 'deleted'
     }
-  /** Answers the running operation. */
   | { kind: 'join' }
-  /** Starts no operation: the command is answered, or makes its small write. */
+  /** Starts no operation. */
   | { kind: 'proceed' }
   /** Decides by the state, if that starts no operation; else operation_in_progress. */
   | { kind: 'by_state' }
   /** Decides by the state, even if that starts an operation. */
   | { kind: 'as_if_free' }
-  /** Decides by the state if the machine already runs; else refuses. */
+  /** Decides by the state if the machine runs; else refuses. */
   | { kind: 'when_running'; otherwise: RefusalReason }
 
 const refuse = (reason: RefusalReason): Outcome => ({ kind: 'refuse', reason })
@@ -84,7 +82,6 @@ const suspend: Outcome = { kind: 'operate', operation: 'suspend', desired_state:
 const fork: Outcome = { kind: 'operate', operation: 'fork', desired_state: 'running' }
 const remove: Outcome = { kind: 'operate', operation: 'delete', desired_state: 'deleted' }
 
-/** Operations after which the workspace is running, or suspended, as before. */
 const changeless = (desired_state: 'running' | 'suspended') => ({
   snapshot: { kind: 'operate', operation: 'snapshot', desired_state } as const,
   restore: { kind: 'operate', operation: 'restore', desired_state } as const,
@@ -100,7 +97,7 @@ const volumes = (desired_state: 'running' | 'suspended') => ({
 type Row = Record<Command, Outcome>
 type PartialRow = Partial<Row>
 
-/** Commands of a deleted workspace (App, "Lifecycle rules"). They override everything else. */
+/** App, "Lifecycle rules". They override everything else. */
 export const DELETED_COMMANDS: Row = {
   open: refuse('workspace_deleted'),
   suspend: refuse('workspace_deleted'),
@@ -126,7 +123,7 @@ export const DELETED_COMMANDS: Row = {
   ports: refuse('workspace_deleted'),
 }
 
-/** Refusals of a mode in every state. */
+/** Refused in every state. */
 export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
   processful: { fork_tree: refuse('not_supported_for_mode') },
   file_first: {
@@ -157,7 +154,6 @@ export const LIFETIME_COMMANDS: Record<'persistent' | 'session', PartialRow> = {
   },
 }
 
-/** Role of the workspace in the operation that locks it: a fork and an adoption lock two. */
 export type LockRole = Exclude<OperationKind, 'fork'> | 'fork_source' | 'fork_target' | 'adopt_source'
 
 const HELD: Row = {
@@ -185,7 +181,7 @@ const HELD: Row = {
   ports: proceed, // does not touch the workspace itself
 }
 const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
-/** Open and resume join a start in progress (App, "Workspace observed state"). Tools are served during startup. */
+/** App, "Workspace observed state". Tools are served. */
 const STARTING: Row = {
   ...HELD,
   open: join,
@@ -193,10 +189,10 @@ const STARTING: Row = {
   resume_and_wait: join,
   tool_token: { kind: 'when_running', otherwise: 'operation_in_progress' },
 }
-/** The workspace keeps its state while it is copied. */
+/** The workspace keeps its state. */
 const COPIED: Row = { ...HELD, open: by_state, resume_and_wait: by_state, tool_token: by_state }
 
-/** Decisions while an operation locks the workspace: the kind of operation decides, not the state. */
+/** The operation's kind decides, not the state. */
 export const LOCKED_COMMANDS: Record<LockRole, Row> = {
   open: STARTING,
   resume: { ...STARTING, tool_token: { kind: 'when_running', otherwise: 'workspace_not_running' } },
@@ -213,13 +209,13 @@ export const LOCKED_COMMANDS: Record<LockRole, Row> = {
   move: HELD,
   volume_create: HELD,
   volume_delete: HELD,
-  // These are short, and the workspace keeps its state.
+  // Short, and the workspace keeps its state.
   volume_attach: COPIED,
   volume_detach: COPIED,
   delete: DELETED_COMMANDS,
 }
 
-/** A transitional state without an operation: the next open repairs it, and delete is accepted. */
+/** The next open repairs such a state, and delete is accepted. */
 const WITHOUT_OPERATION: Row = {
   open: start,
   suspend: refuse('not_running'),
@@ -245,7 +241,6 @@ const WITHOUT_OPERATION: Row = {
   ports: proceed,
 }
 
-/** Decisions for a workspace without a running operation. */
 export const STATE_COMMANDS: Record<ObservedState, Row> = {
   running: {
     ...WITHOUT_OPERATION,
@@ -285,7 +280,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
   deleted: DELETED_COMMANDS,
 }
 
-/** Returns the refusal that does not depend on the state. It takes precedence over errors of the request. */
+/** Takes precedence over errors of the request. */
 export function refusedAlways(seen: CommandFacts, command: Command): RefusalReason | null {
   const decision = ofEveryState(seen, command)
   return decision?.kind === 'refuse' ? decision.reason : null
@@ -301,7 +296,7 @@ export interface CommandFacts {
 
 export type Decision = Exclude<Outcome, { kind: 'by_state' | 'as_if_free' | 'when_running' }>
 
-/** The only reader of the tables above; checks refusals in order of precedence. */
+/** The only reader of the tables above, in order of precedence. */
 export function decide(seen: CommandFacts, command: Command): Decision {
   const always = ofEveryState(seen, command)
   if (always !== undefined) return always
@@ -322,7 +317,7 @@ function ofEveryState(seen: CommandFacts, command: Command): Decision | undefine
   return refused && settled(refused)
 }
 
-/** A repeated delete joins the running one, if the lifetime allows the command at all (App, "Close"). */
+/** Joins the running delete, if the lifetime allows the command at all (App, "Close"). */
 function ofDeleted({ lifetime }: CommandFacts, command: Command): Decision {
   const outcome = settled(DELETED_COMMANDS[command])
   const is_refused_alive = LIFETIME_COMMANDS[lifetime][command] !== undefined

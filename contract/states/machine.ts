@@ -14,7 +14,7 @@ export const OBSERVED_STATES = [
 ] as const
 export type ObservedState = (typeof OBSERVED_STATES)[number]
 
-/** Events of a machine, as its cell sees them: a step of an operation, or a crash. */
+/** A step of an operation, or a crash. */
 export const MACHINE_EVENTS = [
   'start_admitted', // an open has capacity and begins
   'started', // the commit of an open
@@ -43,7 +43,7 @@ export const MACHINE_EVENTS = [
 ] as const
 export type MachineEvent = (typeof MACHINE_EVENTS)[number]
 
-/** The next state; null: the event has no meaning in this state, and its sender has lost a race. */
+/** null: no meaning in this state; the sender has lost a race. */
 type Row = Record<ObservedState, ObservedState | null>
 
 const NOTHING: Row = {
@@ -61,8 +61,8 @@ const NOTHING: Row = {
 }
 
 /**
- * Transitions of every event in every state. In `starting`, `suspending`, `resuming` and `forking` a crash changes nothing: only the
- * operation knows whether a finished checkpoint makes the dead machine irrelevant.
+ * In `starting`, `suspending`, `resuming` and `forking` a crash changes nothing: only the operation knows whether a finished checkpoint
+ * makes the dead machine irrelevant.
  */
 export const MACHINE_STATES: Record<MachineEvent, Row> = {
   start_admitted: { ...NOTHING, creating: 'starting', starting: 'starting', failed: 'starting' },

@@ -1,11 +1,8 @@
-/** Purposes of a token in an emailed link. A token is valid for one purpose only. */
+/** A token is valid for one purpose only. */
 export const EMAIL_TOKEN_PURPOSES = ['verify_email', 'reset_password', 'change_email'] as const
 export type EmailTokenPurpose = (typeof EMAIL_TOKEN_PURPOSES)[number]
 
-/**
- * Every mail of the service. The first five contain a token's link. Their text is decided when they are sent, so the request reveals
- * nothing about the account.
- */
+/** The first five contain a link. Their text is decided when they are sent: the request reveals nothing about the account. */
 export const MAIL_KINDS = [
   'verify_email',
   'reset_password',

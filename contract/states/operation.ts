@@ -25,7 +25,6 @@ export type OperationSubject = (typeof OPERATION_SUBJECTS)[number]
 export const OPERATION_STATES = ['queued', 'capacity_pending', 'running', 'succeeded', 'failed', 'canceled'] as const
 export type OperationState = (typeof OPERATION_STATES)[number]
 
-/** True for final states. */
 const TERMINAL: Record<OperationState, boolean> = {
   queued: false,
   capacity_pending: false,

@@ -10,10 +10,7 @@ export const AUDIT_COMMANDS: Record<string, Command> = {
   'audit verify': { synopsis: '[--ends FILE]', run: verify },
 }
 
-/**
- * Recomputes every link and prints the end of each chain. Operators keep these ends elsewhere: passed back with --ends, they show whether a
- * chain was rewritten as a whole.
- */
+/** Operators keep the ends of chains elsewhere: with --ends, they show whether a chain was rewritten as a whole. */
 async function verify(argv: string[], { db, output }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { ends: { type: 'string' } } })
   const kept = values.ends === undefined ? [] : endsIn(await readFile(values.ends, 'utf8'))
@@ -31,7 +28,7 @@ async function verify(argv: string[], { db, output }: Context): Promise<void> {
   if (waiting > 0) output.note(`${waiting} records wait for their link`)
 }
 
-/** Returns the first broken record, or null. Rejects a chain that lacks the kept end; an end older than all its records proves nothing. */
+/** An end older than all records of its chain proves nothing. */
 async function brokenIn(db: Context['db'], { chain_id, end, dropped }: Chain, kept: KeptEnd | undefined): Promise<Broken | null> {
   let link: Link = dropped
   while (link.sequence < end.sequence) {

@@ -16,10 +16,7 @@ import { checkSettings } from './template-settings.ts'
 
 const DATABASE_WAIT_MS = 60_000
 
-/**
- * Prepares an installation before any process serves: schema and platform templates. The first run also makes an organization, a project
- * and a key. Safe to run again after any interruption.
- */
+/** It may run again after any interruption. */
 export async function bootstrap(config: SetupConfig): Promise<void> {
   await databaseAnswers(config)
   if (config.embedded) await createLogins(config.database_url)
@@ -36,7 +33,7 @@ export async function bootstrap(config: SetupConfig): Promise<void> {
   }
 }
 
-/** Waits for the database, because a server that recovers from a crash refuses logins for a while. */
+/** A server that recovers from a crash refuses logins for a while. */
 async function databaseAnswers({ database_url, embedded }: SetupConfig): Promise<void> {
   const deadline_ms = performance.now() + DATABASE_WAIT_MS
   const url = embedded ? database_url.replace(/^postgres:\/\/\/[^?]+/, 'postgres:///postgres') : database_url
@@ -61,7 +58,7 @@ async function createDatabase(client: pg.Client, url: string): Promise<void> {
   if (rowCount === 0) await client.query(`create database ${pg.escapeIdentifier(name)}`)
 }
 
-/** Creates one login per process on the embedded server. With an external server, one login takes both roles. */
+/** With an external server, one login takes both roles. */
 async function createLogins(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -75,13 +72,12 @@ async function createLogins(url: string): Promise<void> {
   }
 }
 
-/** Publishes a new version if the image or the settings differ from the newest version. */
 async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: Clock; ids: Ids }): Promise<void> {
   const settings = checkSettings(template.settings, `Template ${template.name}`)
   const latest = await latestVersion(db, null, template.name)
   const layers = [template.digest]
   if (latest !== undefined && isDeepStrictEqual(latest.layers, layers) && isDeepStrictEqual(latest.settings, settings)) return
-  // Keeps the operator's ceiling, so that an upgrade never allows more egress.
+  // An upgrade never allows more egress: the operator's ceiling stays.
   const next = { organization_id: null, slug: template.name, layered: true, layers, settings, egress: latest?.egress ?? null }
   const here = { ids: at.ids, now: at.clock.now() }
   const { version } = await mutate(
@@ -94,9 +90,9 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   process.stdout.write(`template ${template.name} version ${version} is published\n`)
 }
 
-/** Writes the announcement. The start script shows it when everything is ready, then removes it. */
+/** The start script removes the file after it has shown it. */
 async function announce(config: SetupConfig, api_key: string | null): Promise<void> {
-  // A leftover announcement was never shown, because that start failed. Announce the key again.
+  // A leftover announcement was never shown, because that start failed.
   const unseen = existsSync(config.announcement_file) ? await readKey(config.first_key_file).catch(() => null) : null
   const shown = api_key ?? unseen?.api_key
   const bearer = shown ?? `$(cat ${config.first_key_file})`

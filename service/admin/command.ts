@@ -8,7 +8,7 @@ import type { AuditTarget, AuditTargetKind } from '../core/changes/audit.ts'
 import type { ChangeTx } from '../core/changes/mutate.ts'
 import { findOrganization, findProject } from '../core/people/organizations/store.ts'
 
-/** Sends data to stdout and messages for people to stderr. */
+/** Data goes to stdout, messages for people to stderr. */
 export interface Output {
   line(text: string): void
   note(text: string): void
@@ -19,14 +19,11 @@ export interface Context {
   output: Output
   clock: Clock
   ids: Ids
-  /** Public address of the api, for links. */
   base_url?: string
-  /** Folder of this cell's private keys. */
   secret_keys_dir?: string
   secret_keys_command?: string
-  /** Folder of the layer images that this host mounts. */
   layers_dir?: string
-  /** Runs the work and writes its audit record in one transaction. The command has only one connection. */
+  /** Work and audit record are one transaction. The command has only one connection. */
   change<Result>(
     action: string,
     work: (tx: ChangeTx) => Promise<Result>,
@@ -34,7 +31,7 @@ export interface Context {
   ): Promise<Result>
 }
 
-/** Builds an audit target. Without an owner the target belongs to the installation. */
+/** Without an owner the target belongs to the installation. */
 export function subjectOf(
   kind: AuditTargetKind,
   id: string,
@@ -45,16 +42,15 @@ export function subjectOf(
 }
 
 export interface Command {
-  /** Words and options after the command's name. */
   synopsis: string
-  /** The command may remove a right, so it waits until every process has applied that. */
+  /** The command may remove a right: it waits until every process has applied that. */
   revokes?: true
   run(argv: string[], context: Context): Promise<void>
 }
 
-/** The state does not allow the command: exit code 1. */
+/** Exit code 1: the state does not allow the command. */
 export class AdminError extends Error {}
-/** The command is malformed: exit code 2. */
+/** Exit code 2: the command is malformed. */
 export class UsageError extends Error {}
 
 const SLUG = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -65,7 +61,6 @@ export function required(value: string | undefined, name: string): string {
   return value
 }
 
-/** Returns the positional words by name, and rejects missing or extra words. */
 export function words<const N extends string>(positionals: string[], ...names: N[]): Record<N, string> {
   if (positionals.length > names.length) throw new UsageError(`${String(positionals[names.length])} is one word too many`)
   return Object.fromEntries(names.map((name, at) => [name, required(positionals[at], name.toUpperCase())])) as Record<N, string>
@@ -123,7 +118,6 @@ export async function projectOf(db: Db, organization_id: string, slug: string | 
   return found
 }
 
-/** Runs an insert and reports a taken name as the caller's mistake. */
 export async function unlessTaken(what: string, insert: () => Promise<unknown>): Promise<void> {
   try {
     await insert()

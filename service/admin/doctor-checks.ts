@@ -5,7 +5,7 @@ import { ROWS_MAX, type StoredFacts } from './doctor-store.ts'
 
 export interface Finding {
   check: string
-  /** `wrong`: something is broken or about to break, and an operator must act. `notice`: may resolve by itself, or may be intended. */
+  /** `wrong`: an operator must act. `notice`: may resolve by itself, or may be intended. */
   level: 'ok' | 'notice' | 'wrong'
   text: string
 }
@@ -43,7 +43,7 @@ export function judge(places: DoctorPaths, facts: Facts): Finding[] {
   ]
 }
 
-/** Reports layer images. Decision 230: unreferenced layers are removed automatically. */
+/** Decision 230: unreferenced layers are removed automatically. */
 function ofLayers({ cell_name }: DoctorPaths, layers: { size_bytes: number }[], { unnamed_layers }: StoredFacts): Finding {
   const all = gib(layers.reduce((sum, { size_bytes }) => sum + size_bytes, 0))
   const unnamed = unnamed_layers.find((each) => each.cell_name === cell_name)
@@ -93,7 +93,6 @@ function ofSecrets({ sealing_key_files }: Facts, { sealing_keys }: StoredFacts):
   ]
 }
 
-/** Reports unsent mail. The api's log has the reason of each failure. */
 function ofMail({ mail_directory = '' }: DoctorPaths, { mails }: StoredFacts): Finding {
   const { waiting, tried, oldest_seconds, given_up } = mails
   const where = mail_directory === '' ? 'to the server of smtp_url' : `as files to ${mail_directory}: no smtp_url is set`
@@ -107,7 +106,6 @@ function ofMail({ mail_directory = '' }: DoctorPaths, { mails }: StoredFacts): F
   return finding('mail', 'ok', `Mail goes ${where}${waiting > 0 ? `; ${waiting} wait` : ''}`)
 }
 
-/** Factor of the reserve below which the doctor warns. */
 const NEARLY = 1.2
 
 export function ofDisk(
@@ -144,7 +142,6 @@ function ofHost(places: DoctorPaths, { host, leftovers, firewalls }: Facts): Fin
   ]
 }
 
-/** Guests resolve no names without the resolver. hostd restarts it until it runs. */
 function ofResolver({ resolver: { serving, starts } }: HostFacts): Finding {
   if (!serving) return finding('names', 'wrong', `Machines' DNS questions are not answered; the resolver was started ${starts} times`)
   return finding('names', 'ok', `Machines' DNS questions are answered; the resolver died ${starts - 1} times since hostd began`)
@@ -158,14 +155,13 @@ export function ofFirewalls(firewalls: FirewallFact[]): Finding[] {
   const closed = of('closed').map(({ name, why }) => `${name} (${why ?? 'no reason is known'})`)
   if (closed.length > 0)
     return [finding('firewall', 'wrong', `Machines' packets may be dropped, since Berth could not change ${named(closed)}; ${recipe}`)]
-  // The operator chose to write the rules; Berth cannot see whether they exist.
+  // Berth cannot see whether the operator has written the rules.
   if (of('manual').length > 0)
     return [finding('firewall', 'ok', `Yours to let machines' packets through (setting firewall): ${names(of('manual'))}; ${recipe}`)]
   const found = firewalls.length === 0 ? 'No other firewall drops what is forwarded' : `Machines' packets pass ${names(firewalls)}`
   return [finding('firewall', 'ok', found)]
 }
 
-/** Lists older engines, which stay for the machines and checkpoints made under them. */
 function keptBeside({ engine, engines }: HostFacts): string {
   const older = engines.filter((each) => each !== engine)
   return older.length === 0 ? '' : `; kept for what older ones began: ${named(older)}`
@@ -219,7 +215,6 @@ function ofOperations({ operations }: StoredFacts): Finding[] {
   return [finding('operations', 'ok', `${operations.length} under way, none is slow`)]
 }
 
-/** Counts operations that wait for capacity, per missing resource. */
 export function ofCapacity({ operations }: Pick<StoredFacts, 'operations'>): Finding {
   const waiting = operations.filter(({ state }) => state === 'capacity_pending')
   if (waiting.length === 0) return finding('capacity', 'ok', 'No operation waits for capacity')
@@ -252,7 +247,6 @@ function ofPool({ installation }: StoredFacts, host: HostFacts): Finding[] {
   ]
 }
 
-/** Compares rows with the host, for workspaces without an active operation. */
 function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
   if (stored.workspaces.length >= ROWS_MAX)
     return [finding('rows', 'notice', `More than ${ROWS_MAX} workspaces: rows and files were not compared`)]
@@ -270,7 +264,7 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
       'machines',
       'wrong',
       'Running without a machine',
-      // A hibernated workspace has neither machine nor disk in use, only its checkpoint.
+      // A hibernated workspace has only its checkpoint.
       quiet
         .filter(({ id, observed_state, disk }) => observed_state === 'running' && disk !== null && !machines.has(id))
         .map(({ id }) => id),

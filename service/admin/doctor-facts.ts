@@ -7,13 +7,12 @@ import { openDatabase } from '../db/database.ts'
 import type { HostCounters } from './doctor-usage.ts'
 import { readStored, type StoredFacts } from './doctor-store.ts'
 
-/** Addresses and folders of an installation, from tools/admin.mjs. */
 export interface DoctorPaths {
   database_url: string
   embedded: boolean
   instance: string
   data_dir: string
-  /** Bytes that stay free on that file system; absent: none. */
+  /** Bytes that stay free; absent: none. */
   data_reserve_bytes?: number
   run_dir: string
   hostd_socket: string
@@ -22,7 +21,7 @@ export interface DoctorPaths {
   cell_name: string
   slots: number
   shells: number
-  /** Folder for mail files; empty: an SMTP server sends mail. */
+  /** Empty: an SMTP server sends mail. */
   mail_directory?: string
 }
 
@@ -32,21 +31,18 @@ interface Kept {
   since: string
 }
 
-/** Owner of a machine, its disks and checkpoints. */
 interface Subject {
   kind: string
   id: string
 }
 
-/** Part of hostd's inventory that concerns workspaces. */
 export interface HostFacts extends HostAnswer {
   machines: (HostAnswer['machines'][number] & { workspace_id: string })[]
   workspaces: (HostAnswer['files'][number] & { workspace_id: string })[]
 }
 
-/** Inventory as hostd sends it, for every kind of owner. */
 interface HostAnswer {
-  /** Installation that owns the pool; '' while none does. */
+  /** '': no owner yet. */
   installation: string
   engine: string
   engines: string[]
@@ -66,7 +62,6 @@ interface HostAnswer {
   resolver: { serving: boolean; starts: number }
 }
 
-/** A firewall of this computer that can drop packets of machines, and the manual commands that let them pass. */
 export interface FirewallFact {
   name: string
   state: 'open' | 'closed' | 'manual'
@@ -74,12 +69,11 @@ export interface FirewallFact {
   recipe: string[]
 }
 
-/** One reading of everything. null: the source does not answer. */
+/** null: the source does not answer. */
 export interface Facts {
   kernel: { release: string; cgroup: 'v1' | 'v2'; filesystems: string[]; seccomp: boolean; loop: boolean; user_is_root: boolean }
   data_free_bytes: number
   data_bytes: number
-  /** Whether each process runs, by name, the supervisor included. */
   processes: Record<string, boolean>
   api_ready: boolean
   cell_ready: boolean
@@ -89,9 +83,8 @@ export interface Facts {
   layers: { size_bytes: number }[] | null
   stored: StoredFacts | null
   clock_at: Date
-  /** Counters of this host's machines, read after the database. null: hostd does not answer. */
+  /** Read after the database. */
   counters: HostCounters[] | null
-  /** Ids of the keys by which this computer's cell opens secrets. */
   sealing_key_files: string[]
 }
 
@@ -119,7 +112,6 @@ export async function gather(places: DoctorPaths): Promise<Facts> {
   }
 }
 
-/** Returns hostd's latest firewall findings. null: hostd does not answer. */
 export async function firewallsOf({ hostd_socket }: DoctorPaths): Promise<FirewallFact[] | null> {
   const answer = (await ask({ socketPath: hostd_socket, path: '/firewalls' })) as { found: FirewallFact[] } | null
   return answer === null ? null : answer.found
@@ -184,7 +176,7 @@ function ask(options: http.RequestOptions): Promise<unknown> {
   })
 }
 
-/** null: no JSON. A throw in the listener would end the doctor. */
+/** A throw in the listener would end the doctor. */
 function answerIn(text: string): unknown {
   try {
     return withLists(JSON.parse(text))
@@ -202,7 +194,7 @@ function hostFacts(told: HostAnswer | null): HostFacts | null {
   return { ...told, machines: ofWorkspaces(told.machines), workspaces: ofWorkspaces(told.files) }
 }
 
-/** Replaces null by an empty list: Go encodes a nil slice as null. */
+/** Go encodes a nil slice as null. */
 function withLists(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withLists)
   if (typeof value !== 'object' || value === null) return value

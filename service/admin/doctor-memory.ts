@@ -5,14 +5,12 @@ import type { StoredFacts } from './doctor-store.ts'
 export const WAY_OUT =
   'POST /v1/workspaces/{id}/restore with {checkpoint_id, memory: false} starts each from its disk, without its processes; the checkpoint stays for 7 days'
 
-/** A workspace whose memory image its host refuses to restore. */
 export interface UnrestorableWorkspace {
   workspace_id: string
   checkpoint_id: string
   why: string
 }
 
-/** Lists suspended workspaces, and running ones with hibernated memory. */
 export function unrestorableOn({ workspaces }: StoredFacts, host: HostFacts): UnrestorableWorkspace[] {
   const refused = new Map(
     host.workspaces.flatMap(({ checkpoints }) => checkpoints.map((one) => [one.checkpoint_id, one.memory_refused ?? ''] as const)),
@@ -23,10 +21,9 @@ export function unrestorableOn({ workspaces }: StoredFacts, host: HostFacts): Un
   })
 }
 
-/** Reports memory that the host's engines or processor refuse; empty if none is refused. */
 export function ofMemory(stranded: UnrestorableWorkspace[], host: HostFacts, named: (list: string[]) => string): Finding[] {
   const about = ({ workspace_id, checkpoint_id, why }: UnrestorableWorkspace) => `${workspace_id} (${why}, checkpoint ${checkpoint_id})`
-  // The operator refused an engine on purpose; the other refusals are unintended.
+  // The operator refused an engine on purpose.
   const meant = stranded.filter(({ why }) => why === 'engine_refused')
   const unwanted = stranded.filter(({ why }) => why !== 'engine_refused')
   const old = host.machines.filter(({ engine_refused }) => engine_refused === true).map(({ workspace_id }) => workspace_id)

@@ -17,19 +17,17 @@ export interface StoredFacts {
     active: boolean
   }[]
   states: { state: string; count: number }[]
-  /** `short` lists the resources that an operation waits for; null: it waits for none. */
+  /** `short`: the resources that it waits for. */
   operations: { id: string; kind: string; state: string; age_seconds: number; attempt: number; short: string[] | null }[]
   stale_holds: string[]
   checkpoints: { id: string; workspace_id: string; engine: string }[]
-  /** Layers on hosts that no row references. */
   unnamed_layers: { cell_name: string; count: number; bytes: number }[]
   mails: { waiting: number; tried: number; oldest_seconds: number; given_up: number }
   usage: UsageFacts
-  /** Newest first; new values are sealed for the newest. */
+  /** Newest first. */
   sealing_keys: KeyUse[]
 }
 
-/** Row limit of the one-by-one comparison; the doctor reports when it is reached. */
 export const ROWS_MAX = 50_000
 
 export async function readStored(db: Db): Promise<StoredFacts> {

@@ -5,9 +5,9 @@ import { readCounters, type CountersRow } from './doctor-usage-store.ts'
 import type { Finding } from './doctor-checks.ts'
 
 const HOUR_MS = 3600_000
-/** Two days are a few rows per workspace. `usage reconcile` compares more. */
+/** `usage reconcile` compares more. */
 const COMPARED_HOURS = 48
-/** The cell reads counters every 15 seconds; a longer silence is an error. */
+/** The cell reads counters every 15 seconds. */
 const READ_SECONDS_MAX = 120
 
 export interface HostCounters {
@@ -27,10 +27,7 @@ export async function readUsageFacts(db: Db, now: Date): Promise<UsageFacts> {
   return { ...(await reconcile(db, from, now)), counters: await readCounters(db, from) }
 }
 
-/**
- * Compares charges with usage: ledger, samples, stored counters, host counters. Pure.
- * @param host read after the database, so its counters are never below the rows; null: hostd does not answer.
- */
+/** @param host read after the database, so its counters are never below the rows; null: hostd does not answer. */
 export function ofUsage({ differences, late, counters }: UsageFacts, host: readonly HostCounters[] | null, now: Date): Finding[] {
   const wrong = (text: string): Finding => ({ check: 'usage', level: 'wrong', text })
   const machines = (host ?? []).filter(({ subject }) => subject.kind === 'workspace')

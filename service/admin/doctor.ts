@@ -6,7 +6,7 @@ import { gather, type DoctorPaths } from './doctor-facts.ts'
 
 const MARKS: Record<Finding['level'], string> = { ok: 'ok    ', notice: 'notice', wrong: 'WRONG ' }
 
-/** Reports the state of this computer and changes nothing. @returns the exit code: 1 if something is wrong. */
+/** @returns the exit code. */
 export async function doctor(argv: string[], places: DoctorPaths, output: Output): Promise<number> {
   const { values } = parseArgs({ args: argv, options: { json: { type: 'boolean', default: false } } })
   const findings = existsSync(places.data_dir) ? judge(places, await gather(places)) : [missing(places)]
@@ -16,7 +16,6 @@ export async function doctor(argv: string[], places: DoctorPaths, output: Output
   return healthy ? 0 : 1
 }
 
-/** Without the folder there is no installation, and every other finding would only repeat that. */
 function missing({ data_dir }: DoctorPaths): Finding {
   return {
     check: 'data_dir',

@@ -10,7 +10,6 @@ export const FEEDBACK_COMMANDS: Record<string, Command> = {
   'feedback list': { synopsis: '[--days N]', run: showFeedback },
 }
 
-/** Prints one JSON object a line, newest first. Escapes untrusted text for the terminal. */
 async function showFeedback(argv: string[], { db, output, clock }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { days: { type: 'string' } } })
   const days = values.days === undefined ? DAYS_DEFAULT : wholeNumber(values.days, '--days', 1)
@@ -20,7 +19,7 @@ async function showFeedback(argv: string[], { db, output, clock }: Context): Pro
   }
 }
 
-/** Escapes control characters that JSON leaves as they are and terminals obey. */
+/** JSON leaves control characters as they are, and terminals obey them. */
 function printable(json: string): string {
   return json.replaceAll(
     /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,

@@ -18,7 +18,7 @@ const MANUAL: FirewallFact = {
   recipe: ['nft insert rule one', 'nft insert rule two'],
 }
 
-/** Runs the command against a fake hostd; undefined: no hostd. */
+/** undefined: no hostd. */
 async function printed(found: FirewallFact[] | undefined): Promise<{ code: number; lines: string[]; notes: string[] }> {
   const hostd_socket = path.join(folder, 'hostd.sock')
   const server = http.createServer((request, response) => response.end(request.url === '/firewalls' ? JSON.stringify({ found }) : '{}'))

@@ -1,7 +1,6 @@
 import type { Output } from './command.ts'
 import { firewallsOf, type DoctorPaths } from './doctor-facts.ts'
 
-/** Prints, for each firewall of hostd, comments and commands that let packets of machines pass. @returns the exit code. */
 export async function firewall(places: DoctorPaths, output: Output): Promise<number> {
   const found = await firewallsOf(places)
   if (found === null) {

@@ -16,13 +16,10 @@ interface At {
   ids: Ids
 }
 
-/**
- * Makes the first organization, project and key if no key exists.
- * @returns the key's text if this call made it.
- */
+/** @returns the key's text if this call made it. */
 export async function firstKey(db: Db, file: string, at: At): Promise<string | null> {
   if (await anyApiKey(db)) return null
-  // The file is written first: an interrupted start finds its key there, and no active key is lost.
+  // An interrupted start finds its key in the file: no active key is lost.
   const key = await readKey(file).catch(() => writeKey(file))
   const by = serviceOrigin('setup', { ids: at.ids, now: at.clock.now() })
   const { key_id, secret_sha256 } = key
@@ -43,7 +40,6 @@ export async function firstKey(db: Db, file: string, at: At): Promise<string | n
   return key.api_key
 }
 
-/** Returns the plan without limits that every installation has. */
 export async function ensureUnlimitedPlan(tx: ChangeTx, at: At): Promise<string> {
   const found = await findPlan(tx, 'unlimited')
   if (found !== undefined) return found.id

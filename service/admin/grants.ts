@@ -49,7 +49,7 @@ async function showGrants(argv: string[], { db, output }: Context): Promise<void
   show(output, await listAllGrants(db, id), values.json)
 }
 
-/** Revokes a grant. Credit already drawn from it stays drawn. */
+/** Credit already drawn stays drawn. */
 async function endGrant(argv: string[], { clock, output, change }: Context): Promise<void> {
   const grant = idOf(words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'grant').grant, 'GRANT')
   await change(

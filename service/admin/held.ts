@@ -12,7 +12,7 @@ const CHANNELS: Channels = new Map([
   ['berth_revocation_api', 'berth_revocation'],
 ])
 
-/** Resolves when every cell and api has applied a revocation, or when its time bound has passed (decision 284). */
+/** Returns also when the time bound has passed (decision 284). */
 export async function awaitRevocation(db: Db, url: string, clock: Clock): Promise<void> {
   const listener = await openListener({ url, role: null, connections_max: 1, application_name: 'berth-admin' }, CHANNELS)
   const seconds = LIMITS.credential.revocation_held_seconds_max

@@ -1,4 +1,3 @@
-// Entry point of `npm run admin`: one noun, one verb, then options.
 import { type Db, openDatabase } from '../db/database.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createIds } from '../lib/ids.ts'
@@ -89,7 +88,6 @@ async function main(argv: string[]): Promise<number> {
   return 0
 }
 
-/** Settings for commands that also run without a database: doctor, pool and firewall. */
 function places(): DoctorPaths {
   const { doctor: given } = JSON.parse(process.env['BERTH_ADMIN'] ?? '{}') as { doctor?: DoctorPaths }
   if (given === undefined) throw new UsageError('Run this by `npm run admin`')

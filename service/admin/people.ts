@@ -40,7 +40,6 @@ export const PERSON_COMMANDS: Record<string, Command> = {
   'session revoke': { synopsis: '--email EMAIL [--id SESSION_ID]', revokes: true, run: revokeSessions },
 }
 
-/** Creates a person, or adds a role to an existing one. */
 async function createPerson(argv: string[], { db, output, clock, ids, change }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const { values } = parseArgs({ args: argv, options: { email: text, organization: text, role: text, name: text } })
@@ -62,7 +61,6 @@ async function createPerson(argv: string[], { db, output, clock, ids, change }: 
   output.line(person_id)
 }
 
-/** Refuses to remove the last owner, under the organization's lock. */
 async function refuseLastOwner(tx: ChangeTx, organization_id: string, email: string, role: (typeof ROLES)[number]): Promise<void> {
   await lockOrganization(tx, organization_id)
   const person = await findPerson(tx, email)
@@ -70,7 +68,6 @@ async function refuseLastOwner(tx: ChangeTx, organization_id: string, email: str
   if ((await countOwners(tx, organization_id)) < 2) throw new AdminError('They are the last owner: make another one first')
 }
 
-/** Prints a link by which a person sets a password. */
 async function printLink(argv: string[], { db, output, clock, change, base_url }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { email: { type: 'string' }, quiet: { type: 'boolean' } } })
   const { id: person_id, email } = await personOf(db, emailOf(values.email))

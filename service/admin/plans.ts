@@ -20,7 +20,7 @@ import {
   words,
 } from './command.ts'
 
-/** Reasons that a plan can set. `not_included` is about a feature; `limits_missing` follows from a missing limit. */
+/** `not_included` is about a feature; `limits_missing` follows from a missing limit. */
 const REFUSALS = APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing')
 const VALUES = 'N|none|missing'
 const ALLOWANCE_OPTIONS = { cpu_hours: 'cpu-hours', ram_gib_hours: 'ram-gib-hours' } as const
@@ -85,7 +85,6 @@ async function setPlan(argv: string[], { db, output, clock, change }: Context): 
   output.note(`Plan ${slug} is changed`)
 }
 
-/** Rejects a price without a currency. */
 function refusePrices(limits: PlanLimits, currency_before: string | null): void {
   const { currency = currency_before } = limits
   const priced = Object.keys(PRICE_OPTIONS).some((name) => (limits[name as keyof typeof PRICE_OPTIONS] ?? null) !== null)
@@ -105,7 +104,6 @@ const ALL_LIMIT_NAMES = [
 ] as const satisfies readonly EntitlementName[]
 type LimitName = (typeof ALL_LIMIT_NAMES)[number]
 
-/** Option and least value of each limit. A plan with zero volumes has no volumes at all. */
 const LEAST: Record<LimitName, [option: keyof LimitValues, min: number]> = {
   concurrent_workspaces: ['concurrent-workspaces', 0],
   cpu_millis: ['cpu-millis', 1],
@@ -119,7 +117,7 @@ const LEAST: Record<LimitName, [option: keyof LimitValues, min: number]> = {
 
 type Missing = Record<'missing_limits' | 'missing_volume_limits', readonly string[]>
 
-/** Returns only the given values. @param before names of limits that the plan still lacks. */
+/** @param before names of limits that the plan still lacks. */
 function limitsOf(values: LimitValues, before: Missing): PlanLimits {
   const refusal = values['refuse-starts']
   return {
@@ -145,11 +143,10 @@ function limitOf(values: LimitValues, name: LimitName): [LimitName, number | nul
   const [option, min] = LEAST[name]
   const value = values[option]
   if (value === undefined) return []
-  const may_be_missing = name !== 'volume_attachments_per_workspace' // without this limit the platform's applies
+  const may_be_missing = name !== 'volume_attachments_per_workspace' // without it the platform's applies
   return [[name, value === 'none' || (value === 'missing' && may_be_missing) ? null : wholeNumber(value, `--${option}`, min)]]
 }
 
-/** Returns the names of limits that the plan still lacks; nothing if no option names one. */
 function missingOf(values: LimitValues, column: keyof Missing, names: readonly LimitName[], before: Missing): Partial<PlanLimits> {
   const valueOf = (name: LimitName) => values[LEAST[name][0]]
   if (names.every((name) => valueOf(name) === undefined)) return {}

@@ -11,10 +11,7 @@ import type { DoctorPaths } from './doctor-facts.ts'
 
 const ANSWER_MS = 20_000
 
-/**
- * Gives this computer's pool to this database's installation.
- * @param argv the id of the current owner, as proof that the operator knows whom the pool is taken from.
- */
+/** @param argv the id of the current owner: the operator knows whom the pool is taken from. */
 export async function adoptPool(argv: string[], { database_url, hostd_socket }: DoctorPaths, output: Output): Promise<number> {
   const { INSTALLATION: instead_of } = words(argv, 'INSTALLATION')
   const db = openDatabase({ url: database_url, role: null, connections_max: 1, application_name: 'berth-admin' })
@@ -51,7 +48,7 @@ function tellHostd(socketPath: string, body: object): Promise<{ status: number; 
   return promise
 }
 
-/** Empty where hostd answers no JSON: a throw in the listener would end the command without a word. */
+/** A throw in the listener would end the command without a word. */
 function messageOf(text: string): string {
   try {
     return (JSON.parse(text) as { message?: string }).message ?? ''

@@ -7,11 +7,7 @@ import { AdminError, type Output, words } from './command.ts'
 const AUTHORITY = { certificate: 'authority.pem', key: 'authority-key.pem' }
 const SERVER = { certificate: 'certificate.pem', key: 'key.pem' }
 
-/**
- * Makes a private authority and a certificate for all port URLs, for tests and laptops whose visitors trust it by hand. Run again, it makes
- * another certificate by the same authority.
- * @param argv the folder, created if missing.
- */
+/** For tests and laptops whose visitors trust the authority by hand. A second run keeps the authority. */
 export function makePortsAuthority(argv: string[], ports_url: string, output: Output, now: Date): number {
   const { FOLDER } = words(argv, 'FOLDER')
   const folder = path.resolve(FOLDER)

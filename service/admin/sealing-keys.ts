@@ -43,7 +43,7 @@ async function showSealingKeys(argv: string[], context: Context): Promise<void> 
   show(output, rows, values.json)
 }
 
-/** Makes only the key file. Operators copy it to every computer before values are sealed for it. */
+/** Operators copy the key file to every computer before values are sealed for it. */
 async function prepare(argv: string[], context: Context): Promise<void> {
   const { output } = context
   words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals)
@@ -52,10 +52,7 @@ async function prepare(argv: string[], context: Context): Promise<void> {
   output.note(`Copy ${file} into the folder of the cell of every other computer, then: npm run admin -- keys rotate-kek --use ${file}`)
 }
 
-/**
- * Seals new values for another key, and reseals every existing data key; values stay as they are. An interrupted rotation continues and
- * makes no second key.
- */
+/** Values stay as they are. An interrupted rotation continues and makes no second key. */
 async function rotate(argv: string[], context: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { use: { type: 'string' } } })
   const { db, output, change, clock } = context
@@ -77,7 +74,7 @@ async function rotate(argv: string[], context: Context): Promise<void> {
     if (uses.some(({ key_id }) => key_id === filed.key_id)) throw new AdminError(`${filed.file} is in use already`)
     const needed = await opened(keys, uses)
     const key = await filed.open()
-    // Later than the previous key, whatever the clock says: the newest key is used for sealing.
+    // The newest key is used for sealing, whatever the clock says.
     const created_at = new Date(Math.max(clock.now().getTime(), newest.created_at.getTime() + 1))
     const row = { key_id: key.key_id, public_jwk: key.public_jwk, created_at }
     await change('sealing_keys.rotate', (tx) => insertSealingKey(tx, row), subjectOf('sealing_key', key.key_id))
@@ -90,7 +87,6 @@ async function rotate(argv: string[], context: Context): Promise<void> {
   await finish(context, await target.open(), await opened(keys, uses))
 }
 
-/** Opens the key pairs that stored values still need. */
 function opened(keys: KeyFile[], uses: KeyUse[]): Promise<SealingKey[]> {
   const needed = keys.filter(({ key_id }) => uses.some((use) => use.key_id === key_id && use.values > 0))
   return Promise.all(needed.map((key) => key.open()))
@@ -99,7 +95,7 @@ function opened(keys: KeyFile[], uses: KeyUse[]): Promise<SealingKey[]> {
 async function finish({ db, output }: Context, newest: SealingKey, keys: SealingKey[]): Promise<void> {
   const [opener, sealer] = [openerOf(keys), await sealerFor(newest.public_jwk)]
   let sealed = 0
-  // Waits for transactions that still seal for an older key, so that the last pass misses no value.
+  // Transactions may still seal for an older key: the last pass must miss no value.
   await awaitSealers(db)
   for (;;) {
     const rows = await listWrapped(db, newest.key_id, BATCH)
@@ -117,7 +113,7 @@ async function finish({ db, output }: Context, newest: SealingKey, keys: Sealing
   output.note(`${sealed} values are sealed for ${newest.key_id} now. Give the key before up: npm run admin -- keys retire-kek KEY_ID`)
 }
 
-/** Deletes a key, so that remains of erased values (dead rows, WAL, backups) can never be opened. */
+/** Then remains of erased values (dead rows, WAL, backups) can never be opened. */
 async function retire(argv: string[], context: Context): Promise<void> {
   const { db, output, change } = context
   const { key_id } = words(argv, 'key_id') // an id may begin with a hyphen, so option parsing is not used
@@ -145,7 +141,7 @@ function folderOf(context: Context): SealingFolder {
   return sealingFolder(directory, wrapping, (name, error) => output.note(`${join(directory, name)} holds no key: ${String(error)}`))
 }
 
-/** Makes a key file with the folder's owner, so that the cell can read it. */
+/** The cell must be able to read the key file: it gets the folder's owner. */
 async function makeKey(context: Context): Promise<KeyFile> {
   const directory = directoryOf(context)
   const key = await folderOf(context).make(randomBytes(NAME_BYTES).toString('hex'))

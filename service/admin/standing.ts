@@ -16,7 +16,7 @@ import {
   words,
 } from './command.ts'
 
-/** Reasons that an organization can have; reasons about its plan are set on the plan. */
+/** Reasons about its plan are set on the plan. */
 const REFUSALS = [
   ...APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing'),
   'none',

@@ -12,7 +12,6 @@ export const TEMPLATE_FILE_COMMANDS: Record<string, Command> = {
 
 const text = { type: 'string' } as const
 
-/** Exports any version, published or not; without a number the latest published one. */
 async function exportVersion(argv: string[], context: Context): Promise<void> {
   const { db, output } = context
   const { values } = parseArgs({ args: argv, options: { slug: text, output: text, version: text, organization: text } })
@@ -28,7 +27,7 @@ async function exportVersion(argv: string[], context: Context): Promise<void> {
   output.line(`${slug} version ${version} is in ${file}`)
 }
 
-/** Imports layers first, then the version in one transaction. A killed import leaves no version, and a repeat continues. */
+/** A killed import leaves no version, and a repeat continues. */
 async function importVersion(argv: string[], context: Context): Promise<void> {
   const { db, output, change, ids, clock } = context
   const { values } = parseArgs({ args: argv, options: { input: text, slug: text, organization: text } })

@@ -41,7 +41,6 @@ interface Installation extends AsyncDisposable {
   admin(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }>
 }
 
-/** An installation's database and layers; each command is its own process. */
 async function installation(): Promise<Installation> {
   const database = await freshDatabase()
   const folder = mkdtempSync('/tmp/berth-template-file-')

@@ -25,7 +25,6 @@ async function showTemplates(argv: string[], { db, output }: Context): Promise<v
   show(output, brief, false)
 }
 
-/** Publishes a version with settings from a file. Layers are given, or those of another template (by default its own, then base). */
 async function publish(argv: string[], { db, output, clock, ids, change, layers_dir }: Context): Promise<void> {
   const text = { type: 'string' } as const
   const options = {
@@ -46,7 +45,7 @@ async function publish(argv: string[], { db, output, clock, ids, change, layers_
   const base = given ?? (await layersFrom(db, organization_id, slug, values['layers-from']))
   const own = await latestVersion(db, organization_id, slug)
   if (given !== null && layers_dir !== undefined) await touchLayers(layers_dir, given.layers)
-  // Keeps the ceiling until an operator removes it: a new version must not allow more egress by omission.
+  // A new version must not allow more egress by omission: the ceiling stays until an operator removes it.
   const egress = values.egress === undefined ? (own?.egress ?? null) : await readEgress(values.egress)
   const next = { organization_id, slug, layered: layered ?? base.layered, layers: base.layers, settings, egress }
   // Programs pass layers and may run twice.
@@ -63,7 +62,6 @@ async function publish(argv: string[], { db, output, clock, ids, change, layers_
   output.line(`${slug} version ${version}`)
 }
 
-/** Parses digests of images in the layers folder, lowest first. */
 function digestsOf(text: string): string[] {
   const digests = text.split(',')
   if (digests.length <= 32 && digests.every((each) => /^[0-9a-f]{64}$/.test(each))) return digests
@@ -79,7 +77,6 @@ async function readSettings(path: string): Promise<TemplateSettings> {
   }
 }
 
-/** Reads an egress policy in the API's form; null for `none`. */
 async function readEgress(path: string): Promise<EgressPolicy | null> {
   if (path === 'none') return null
   const content = await readJson(path)
@@ -99,7 +96,6 @@ async function readJson(path: string): Promise<unknown> {
   }
 }
 
-/** Prefers an organization's own template over the platform's of the same name. */
 async function layersFrom(db: Context['db'], organization_id: string | null, slug: string, named: string | undefined) {
   for (const name of named === undefined ? [slug, 'base'] : [named]) {
     const own = organization_id === null ? undefined : await latestVersion(db, organization_id, name)

@@ -2,7 +2,7 @@ import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * Marks layers as recently used by their file times: hostd removes no young layer (decision 230).
+ * hostd removes no young layer (decision 230).
  * @returns the missing digests.
  */
 export async function touchLayers(layers_dir: string, digests: readonly string[]): Promise<string[]> {

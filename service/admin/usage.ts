@@ -7,7 +7,6 @@ export const USAGE_COMMANDS: Record<string, Command> = {
   'usage reconcile': { synopsis: '[--from TIME] [--json]', run: showDifferences },
 }
 
-/** Compares from the start of the previous month by default. Reads only. */
 async function showDifferences(argv: string[], { db, output, clock }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { from: { type: 'string' }, json: { type: 'boolean' } } })
   const now = clock.now()

@@ -24,7 +24,7 @@ export interface ApiConfig {
   ops_listen: { host: string; port: number }
   base_url: string
   ports_url: string
-  /** Origins whose pages may read answers; absent: none. */
+  /** Absent: none. */
   cors_origins?: readonly string[]
   database: DatabaseOptions
   signing_keys_dir: string
@@ -39,7 +39,7 @@ export interface ApiConfig {
   mail: { smtp_url: string; from: string; directory: string }
   stripe: StripeConfig | null
   log_level: 'debug' | 'info' | 'warn' | 'error'
-  /** File system of PostgreSQL and the bytes to keep free on it; absent: no call is refused for disk space. */
+  /** Absent: no call is refused for disk space. */
   disk?: { folder: string; reserve_bytes: number }
 }
 
@@ -48,7 +48,6 @@ const PAYMENTS_MS = LIMITS.payment.event_kept_days * 24 * 3600 * 1000
 const EXPORTS_TOLD_MS = LIMITS.export.told_days * 24 * 3600 * 1000
 const FORGET_MS = 10 * 60 * 1000
 
-/** Starts the api process. */
 export async function startApi(config: ApiConfig): Promise<{ close(): Promise<void> }> {
   const log = openLog({ level: config.log_level, base: { service: 'api' } })
   const { logger } = log

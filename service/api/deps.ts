@@ -6,8 +6,8 @@ import type { MoneyDeps } from './money/deps.ts'
 import type { TemplateDeps } from './templates/deps.ts'
 import type { LifecycleDeps } from './lifecycle/deps.ts'
 
-/** All services of the api. Only the wiring knows them all: a handler names the few that it uses. */
+/** Only the wiring knows all: a handler names the few that it uses. */
 export interface ApiDeps extends CallDeps, AccessDeps, RecordDeps, WorkspaceDeps, MoneyDeps, TemplateDeps, LifecycleDeps {
-  /** Serialized OpenAPI description. The first call builds it, which takes a tenth of a second. */
+  /** The first call takes a tenth of a second. */
   openapi(): Buffer
 }

@@ -6,16 +6,15 @@ import { forgetOutcomes } from './calls/idempotency/store.ts'
 import { forgetInvitations } from './access/invitations/store.ts'
 import { forgetBudgets } from './workspaces/tool-tokens/store.ts'
 
-/** More than a year, so that a year can be compared with the previous one. */
+/** More than a year: it can be compared with the previous one. */
 export const AUDIT_DAYS = 400
 const DAY_MS = 24 * 3600 * 1000
 const TURNS_MAX = 1000
 
-/** Days that ended sessions are kept, longer than any token issued to them lives. */
+/** Longer than any token issued to a session lives. */
 const SESSION_DAYS = 30
 const BUDGET_DAYS = 1
 
-/** Removes expired data. @returns the numbers of outcomes and audit events removed. */
 export async function deleteExpired(db: Db, now: Date): Promise<{ outcomes: number; audit_events: number }> {
   const daysAgo = (days: number) => new Date(now.getTime() - days * DAY_MS)
   const outcomes = await forgetOutcomes(db, now)

@@ -29,13 +29,11 @@ export function openMetrics(): Metrics {
 export interface OpsOptions {
   listen: { host: string; port: number }
   registry: Registry
-  /** Throws while the process cannot serve. */
   check(): Promise<void>
 }
 
 const CHECK_MS = 2000
 
-/** Serves /healthz, /readyz and /metrics on the operator's address. */
 export async function startOps(options: OpsOptions): Promise<{ address: string; close(): Promise<void> }> {
   const answers: Record<string, () => Promise<{ status: number; type: string; body: string }>> = {
     '/healthz': async () => ({ status: 200, type: 'application/json', body: '{"status":"ok"}' }),

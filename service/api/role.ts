@@ -10,10 +10,7 @@ import { findTemplate } from './templates/find.ts'
 import { readWorkspace } from './workspaces/store.ts'
 import type { ReadDeps } from './calls/deps.ts'
 
-/**
- * Returns the person's role in the organization that owns the call's target. An invisible target is refused like a missing one. null: the
- * call has no target.
- */
+/** An invisible target is refused like a missing one. null: the call has no target. */
 export async function roleOf({ reads }: ReadDeps, who: PersonPrincipal, call: Call): Promise<Role | null> {
   const { access } = call.route
   if (access.kind !== 'principal' || access.within === 'self') return null
@@ -39,8 +36,7 @@ export async function roleOf({ reads }: ReadDeps, who: PersonPrincipal, call: Ca
       case 'secret':
         return { what: within, organization_id: (await readSecret(reads, named['secret_id'] ?? ''))?.organization_id }
       case 'template': {
-        // Every person may see a platform template. This uses the role in the person's first organization; handlers refuse forbidden
-        // changes (refusePlatform).
+        // Every person may see a platform template. Handlers refuse forbidden changes (refusePlatform).
         const { organization_id } = await findTemplate(reads, who, { slug: named['slug'] ?? '' })
         return { what: within, organization_id: organization_id ?? who.memberships[0]?.organization_id }
       }

@@ -24,10 +24,7 @@ test('a cell hears of its own and of unplaced workspaces, with operations and ch
   ]
   try {
     const marks: string[] = []
-    /**
-     * Lines heard since the last call. Each listener has its own connection, so all must first hear a mark that is written last. The cells
-     * hear of a workspace without a cell, and the api of its operation.
-     */
+    /** Each listener has its own connection, so all must first hear a mark that is written last. */
     const heard = async () => {
       const mark = await world.newWorkspace()
       const operation = await world.operate(mark, 'suspend')

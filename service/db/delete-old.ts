@@ -2,16 +2,11 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './database.ts'
 import type { Database } from './schema.ts'
 
-/** Rows per statement, so that its locks are short and it stays below the statement timeout. */
+/** Locks are short, and each statement stays below the statement timeout. */
 const ROWS = 1000
-/** Statements per call; the next call deletes the rest. */
 const TURNS_MAX = 1000
 
-/**
- * Deletes matching rows in batches.
- * @param by `id` if the process may not read every column: PostgreSQL then refuses `ctid`
- * @returns the number of deleted rows
- */
+/** @param by `id` if the process may not read every column: PostgreSQL then refuses `ctid` */
 export async function deleteOld(db: Db, table: keyof Database, which: RawBuilder<unknown>, by: 'ctid' | 'id' = 'ctid'): Promise<number> {
   const [from, row] = [sql.table(table), sql.ref(by)]
   let deleted = 0

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from './database.ts'
 
-/** Prints the schema from the catalog, to be read and compared in reviews. It is never executed. The embedded PostgreSQL has no pg_dump. */
+/** Reviews read the schema; it is never executed. The embedded PostgreSQL has no pg_dump. */
 export async function dumpSchema(db: Db): Promise<string> {
   const { rows } = await sql<{ part: string }>`
     with relations as (

@@ -9,7 +9,7 @@ export function wantedRights(): Right[] {
   return tables().flatMap(([table, roles]) => ROLES.flatMap((role) => rightsOf(table, role, roles[role])))
 }
 
-/** Statements that turn the actual rights into those of grants.ts. Tables that it does not name stay as their migration made them. */
+/** Tables that grants.ts does not name stay as their migration made them. */
 export function grantChanges(actual: Right[]): string[] {
   const wanted = wantedRights()
   const kinds = new Map([...actual.filter(({ table }) => table in GRANTS), ...wanted].map((right) => [kindOf(right), right]))

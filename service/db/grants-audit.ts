@@ -24,7 +24,7 @@ export const AUDIT_GRANTS = {
     api: { select: 'all', insert: 'all', update: ['sequence', 'sha256', 'dropped_sequence', 'dropped_sha256'] },
     cell: {},
   },
-  // An operator's command reads it; limits and duplicates need only these columns.
+  // Limits and duplicates need only these columns.
   feedback: {
     api: {
       select: ['id', 'received_at', 'organization_id', 'principal_id', 'message_sha256', 'duplicate_of'],

@@ -1,6 +1,5 @@
 const NOTHING = {}
 
-/** Tables of people and credentials. The cell reads only the columns that its admission needs. */
 export const PEOPLE_GRANTS = {
   projects: { api: { select: 'all', insert: 'all', update: ['name'] }, cell: NOTHING },
   people: {

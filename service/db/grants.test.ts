@@ -68,7 +68,7 @@ for (const role of ['api', 'cell'] as const) {
     for (const table of columns.keys()) {
       if (table === 'kysely_migration_lock') continue
       const rights = rightsOf(table, role)
-      // The condition reads no column: the right to delete does not include reading.
+      // The right to delete does not include reading.
       const tried = sql`delete from ${sql.table(table)} where false`.execute(database[role])
       if (rights.delete) await tried
       else await assert.rejects(tried, { message: `permission denied for table ${table}` })

@@ -3,10 +3,7 @@ import { PAYMENT_GRANTS } from './grants-payment.ts'
 import { PEOPLE_GRANTS } from './grants-people.ts'
 import type { Database } from './schema.ts'
 
-/**
- * Rights of a process on a table. `all`: the whole table, with future columns. A list: these columns only. PostgreSQL refuses the rest.
- * Operators' commands and migrations act as the owner without limits.
- */
+/** `all` includes future columns. Operators' commands and migrations act as the owner. */
 export interface Rights<Column> {
   select?: 'all' | readonly Column[]
   insert?: 'all' | readonly Column[]
@@ -22,15 +19,14 @@ const READS = { select: 'all' } as const
 const NOTHING = {}
 
 /**
- * Rights of each process on every table: the columns that it reads and the columns that it writes. `migrate` applies them, so a new column
- * must be listed here before a process can write it. The cell runs hostile guests: of people and credentials it reads only what its
- * admission needs, never a credential.
+ * `migrate` applies these: a new column must be listed before a process can write it. The cell runs hostile guests: of people and
+ * credentials it reads only what its admission needs, never a credential.
  */
 export const GRANTS = {
   installation: { api: { select: ['id'] }, cell: { select: ['id'] } },
   plans: {
     api: READS,
-    // Includes what starts are judged by: the cell resumes for visitors of ports.
+    // Includes the limits of starts: the cell resumes for visitors of ports.
     cell: {
       select: [
         'id',
@@ -111,7 +107,7 @@ export const GRANTS = {
       update: ['endpoint', 'engine', 'capacity_cpu_millis', 'capacity_memory_mib', 'capacity_disk_gib', 'seen_at', 'measured_at'],
     },
   },
-  // The api writes the desired state, the cell the observed state. Both write some columns, because either may begin the same change.
+  // Either process may begin the same change, so both write some columns.
   workspaces: {
     api: {
       select: 'all',
@@ -175,7 +171,7 @@ export const GRANTS = {
     api: { select: 'all', update: ['deleted_at'] },
     cell: { select: 'all', insert: 'all', update: ['kind', 'operation_id', 'expires_at'], delete: true },
   },
-  // Triggers write the rows of workspaces, as the owner. The cell writes those of executions.
+  // Triggers write the rows of workspaces, as the owner.
   machines: {
     api: NOTHING,
     cell: {
@@ -186,7 +182,6 @@ export const GRANTS = {
     },
   },
   operations: {
-    // The api runs the operations on organizations.
     api: { select: 'all', insert: 'all', update: ['state', 'state_reason', 'result', 'error', 'updated_at', 'started_at', 'completed_at'] },
     cell: {
       select: 'all',
@@ -224,7 +219,7 @@ export const GRANTS = {
   },
   service_keys: { api: { select: 'all', insert: 'all', update: ['check_sha256', 'retired_at'] }, cell: NOTHING },
   signing_keys: { api: { select: 'all', insert: 'all' }, cell: READS },
-  // The api seals and erases values but cannot read them. The cell reads them and rewraps their data keys.
+  // The api seals and erases values but cannot read them.
   sealing_keys: { api: READS, cell: { select: 'all', insert: 'all' } },
   secrets: {
     api: {
@@ -252,7 +247,7 @@ export const GRANTS = {
     cell: { select: ['secret_id', 'version', 'key_id', 'wrapped_key', 'ciphertext'] },
   },
   workspace_secrets: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
-  // The cell makes authorities and opens their keys. The api gives a fork its source's.
+  // The api gives a fork its source's.
   authorities: { api: NOTHING, cell: { select: 'all', insert: 'all' } },
   workspace_authorities: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', insert: 'all' } },
   rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'], delete: true }, cell: NOTHING },
@@ -296,12 +291,12 @@ export const GRANTS = {
     api: { select: 'all', insert: 'all', update: ['version', 'overage_enabled', 'spend_cap_minor', 'enabled_in', 'changed_at'] },
     cell: READS,
   },
-  // The api makes invoices when a period closes. An operator, or the payment service that the api asks, marks them paid.
+  // An operator, or the payment service, marks invoices paid.
   subscription_changes: { api: { select: 'all', insert: 'all' }, cell: NOTHING },
   overage_periods: { api: { select: 'all', insert: 'all', update: ['spend_cap_minor'] }, cell: NOTHING },
   invoices: { api: { select: 'all', insert: 'all', update: ['state', 'paid_at', 'voided_at'] }, cell: NOTHING },
   ...PAYMENT_GRANTS,
-  // Operators grant credits. The cell draws them with each reading of counters, and the api when a period closes.
+  // The cell draws credits with each reading of counters, and the api when a period closes.
   usage_grants: { api: READS, cell: READS },
   usage_grant_draws: {
     api: { select: 'all', insert: 'all', update: ['meter_units', 'drawn_at'] },
@@ -319,7 +314,6 @@ export const GRANTS = {
   },
   // Triggers write it, as the owner.
   usage_open_hours: { api: READS, cell: READS },
-  // The api creates a tree with its workspace, empty or from another tree's revision. The cell writes its contents.
   trees: {
     api: { select: 'all', insert: 'all' },
     cell: {
@@ -370,7 +364,7 @@ export const GRANTS = {
     api: NOTHING,
     cell: { select: 'all', insert: 'all', update: ['read_at', 'run', 'monotonic_ms'], delete: true },
   },
-  // The api makes and revokes credentials, of which only digests are kept. The cell counts their use.
+  // Only digests of credentials are kept.
   workspace_ports: {
     api: { select: 'all', insert: 'all', delete: true },
     cell: { select: 'all', update: ['requests', 'received_bytes', 'sent_bytes', 'last_request_at'] },

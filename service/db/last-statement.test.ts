@@ -11,7 +11,6 @@ import { queueLastStatement } from './last-statement.ts'
 
 const INSERT = 'insert into kept (word) values ($1)'
 
-/** One connection and a table of unique words. */
 async function words(database: TestDatabase): Promise<{ db: Db; kept(): Promise<string[]> } & AsyncDisposable> {
   const db = openDatabase({ ...database.options(null), connections_max: 1 })
   await sql`create table kept (word text primary key)`.execute(db)
@@ -111,7 +110,6 @@ test('the last statement and the commit take one round trip', async () => {
   }
 })
 
-/** Proxy between client and server that counts round trips. */
 async function relay(url: string): Promise<{ url: string; tripsOf(work: () => Promise<unknown>): Promise<number> } & AsyncDisposable> {
   const folder = mkdtempSync(join(tmpdir(), 'berth-relay-'))
   const behind = join(new URL(url).searchParams.get('host') ?? '', '.s.PGSQL.5432')

@@ -12,8 +12,8 @@ import type pg from 'pg'
 import type { Database } from './schema.ts'
 
 /**
- * Queues the last statement of a transaction. It is sent together with the commit and saves a round trip. Its result is lost; if it fails,
- * PostgreSQL commits nothing and the commit rejects with its error.
+ * Sent together with the commit, it saves a round trip. Its result is lost; if it fails, PostgreSQL commits nothing and the commit rejects
+ * with its error.
  * @param values of these types only: a value that the driver refuses to send would not stop the commit behind it
  */
 export async function queueLastStatement(
@@ -28,7 +28,7 @@ export async function queueLastStatement(
 
 const lasts = new WeakSet<CompiledQuery>()
 
-/** Query builder over a pool whose connections pipeline statements (`pipeline`). */
+/** The pool's connections must pipeline statements (`pipeline`). */
 export function openKysely(pool: pg.Pool): Kysely<Database> {
   return new Kysely<Database>({ dialect: new LastStatementDialect({ pool }) })
 }
@@ -58,7 +58,7 @@ class LastStatementDriver extends PostgresDriver {
     return connection
   }
 
-  /** Holds back a last statement. Any later statement but commit or rollback is a bug. */
+  /** Any later statement but commit or rollback is a bug. */
   #holdLasts(connection: DatabaseConnection): void {
     this.#seen.add(connection)
     const send = connection.executeQuery.bind(connection)
@@ -79,8 +79,8 @@ class LastStatementDriver extends PostgresDriver {
   override async commitTransaction(connection: DatabaseConnection): Promise<void> {
     const sendLast = this.#take(connection)
     if (sendLast === undefined) return super.commitTransaction(connection)
-    // Waits for both, because the connection then returns to the pool. After a failed statement PostgreSQL answers the commit with a
-    // rollback and no error.
+    // The connection then returns to the pool, so both must end. After a failed statement PostgreSQL answers the commit with a rollback and
+    // no error.
     const ends = await Promise.allSettled([sendLast(), super.commitTransaction(connection)])
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }

@@ -26,7 +26,7 @@ export const API_CHANNELS: Channels = new Map<string, Channel>([
   ['berth_revocation_api', 'berth_revocation'],
 ])
 
-/** Channels of the cell's own workspaces, operations and checkpoints, and of unplaced ones (database function cell_channel). */
+/** See the database function cell_channel. */
 export function cellChannels(cell_id: string): Channels {
   const told_of_cells = [
     'berth_operation',
@@ -46,15 +46,12 @@ export function cellChannels(cell_id: string): Channels {
 }
 
 /**
- * The LISTEN connection of a process. Subscribe first, then read: then no change is missed. After a reconnect every subscriber is called
- * with null: anything may have changed, so it must read again.
+ * Subscribe first, then read: then no change is missed. After a reconnect every subscriber is called with null: anything may have changed.
  */
 export interface Listener {
-  /** @returns a function that unsubscribes */
   on(channel: Channel, heard: (id: string | null) => void): () => void
-  /** Milliseconds since contact with the database was last proven; 0 while it is good. */
   lost_ms(): number
-  /** Backend pid of the connection; null while there is none. */
+  /** null: no connection. */
   pid(): number | null
   close(): Promise<void>
 }
@@ -78,7 +75,7 @@ export async function openListener(options: DatabaseOptions, channels: Channels)
     client = null
     pid = null
     lost_since ??= performance.now()
-    void which.end().catch(() => undefined) // it is broken already; this only closes the socket
+    void which.end().catch(() => undefined) // only closes the socket
     if (!closed) retry = setTimeout(() => void connect().catch(() => undefined), RECONNECT_MS)
   }
   const connect = async () => {

@@ -10,7 +10,6 @@ import { checkSchema, schemaProblem } from './schema-version.ts'
 
 const file = (number: number, words: string, text: string) => migrationFile(`${number}_${words}.sql`, text)
 
-/** Migrations of this version and more. */
 async function after(...more: ReturnType<typeof file>[]) {
   return { files: [...(await readMigrations()), ...more] }
 }

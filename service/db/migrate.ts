@@ -3,8 +3,7 @@ import { grantChanges } from './grant-rules.ts'
 import { type MigrationFile, numberOf, readMigrations, statementsOf } from './migration-files.ts'
 import { readRights } from './rights.ts'
 
-// Table and lock id are those of the library that releases up to 0.1.0 use. Such a release finds unknown migrations here and refuses to
-// start, instead of running on a newer schema.
+// Releases up to 0.1.0 use this table and lock id: they find unknown migrations and refuse to start on a newer schema.
 const MIGRATION_LOCK_ID = '3853314791062309107'
 const CREATE_MIGRATIONS_TABLE = `
   create table if not exists kysely_migration (name varchar(255) primary key, "timestamp" varchar(255) not null);
@@ -12,17 +11,15 @@ const CREATE_MIGRATIONS_TABLE = `
 
 export interface MigrateOptions {
   files?: MigrationFile[]
-  /** Wait of a statement for a lock. Later statements queue behind it. */
+  /** Later statements queue behind one that waits for a lock. */
   lock_wait_ms?: number
   tries?: number
 }
 
 /**
- * Migrates the database to this version's schema, and the rights of api and cell to grants.ts. Concurrent processes are serialized. All
- * missing migrations are one transaction; a migration outside a transaction splits them into before, itself and after. See
- * docs/operating/migrations.md.
+ * All missing migrations are one transaction; a migration outside a transaction splits them. See docs/operating/migrations.md.
  * @param url of a login that may create tables and roles
- * @returns the names of the migrations that this call applied
+ * @returns the migrations that this call applied
  */
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<string[]> {
   const files = options.files ?? (await readMigrations())
@@ -69,7 +66,7 @@ async function readApplied(client: pg.Client, files: MigrationFile[]): Promise<A
   return (await client.query<Applied>('select name, sha256, needs from kysely_migration order by name')).rows
 }
 
-/** Missing migrations. Throws if the applied ones do not fit this version. */
+/** Throws if the applied migrations do not fit this version. */
 export function missingOf(files: MigrationFile[], applied: Applied[]): MigrationFile[] {
   const known = new Map(files.map((file) => [file.name, file]))
   const newest = Math.max(0, ...files.map(({ number }) => number))
@@ -97,7 +94,6 @@ export function newerDatabase(name: string): string {
   return `The database has been migrated by a newer version of Berth (${name}): start that version, or put back the backup of before`
 }
 
-/** Groups in order: each is one transaction, or one file outside of any. */
 function groupsOf(files: MigrationFile[]): MigrationFile[][] {
   const groups: MigrationFile[][] = []
   for (const file of files) {
@@ -172,7 +168,7 @@ async function inTransaction(client: pg.Client, work: () => Promise<void>): Prom
   }
 }
 
-/** A statement that waits for a lock blocks all later ones. So it waits only briefly and tries again. */
+/** A statement that waits for a lock blocks all later ones. */
 async function retrying(group: MigrationFile[], { tries = TRIES }: MigrateOptions, work: () => Promise<void>): Promise<void> {
   for (let tried = 1; ; tried++) {
     try {

@@ -7,24 +7,21 @@ export const LOCK_FILE = fileURLToPath(new URL('./migrations.lock.json', import.
 const NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
 
 export interface MigrationFile {
-  /** File name without `.sql`: the database's key. */
   name: string
   number: number
   text: string
   sha256: string
-  /** Runs outside a transaction, statement by statement; each must be repeatable. */
+  /** Each statement must be repeatable. */
   outside: boolean
-  /** Processes without a migration of this number or above cannot run on the resulting schema; null: every process can. */
+  /** A process without a migration of this number or above cannot run on the schema; null: every process can. */
   needs: number | null
 }
 
-/** migrations.lock.json: hashes that reveal changed files. `npm run schema` writes `files`. */
+/** `npm run schema` writes `files`. */
 export interface MigrationLock {
-  /** SHA-256 by name. */
   files: Record<string, string>
-  /** Reasons for missing numbers, by number. */
   gaps: Record<string, string>
-  /** Last migration of each release; files up to there never change. */
+  /** Files up to the last migration of a release never change. */
   releases: Record<string, string>
 }
 
@@ -81,7 +78,6 @@ export function statementsOf({ text }: Pick<MigrationFile, 'text'>): string[] {
   return lines.join('\n').match(/\S[^;]*;$/gm) ?? []
 }
 
-/** Differences between files and lock, each with a remedy. */
 export function problemsOf(files: MigrationFile[], lock: MigrationLock): string[] {
   const released = releasedNames(lock)
   const there = new Set(files.map(({ name }) => name))

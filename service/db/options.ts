@@ -2,17 +2,16 @@ import type pg from 'pg'
 
 export interface DatabaseOptions {
   url: string
-  /** Role that the process acts under (migrations/0001); null: the login's own. */
+  /** See migrations/0001; null: the login's own. */
   role: 'berth_api' | 'berth_cell' | null
   connections_max: number
   application_name: string
-  /** Time for a server to accept a connection, or to answer a probe, before it counts as down; default 1.5 s. */
+  /** To accept a connection or answer a probe; default 1.5 s. */
   answers_within_ms?: number
 }
 
 export const applicationName = (process: 'api' | 'cell'): string => `berth-${process}`
 
-/** Options of one connection, for the pool and for listeners. */
 export function connectionConfig(options: DatabaseOptions): pg.ClientConfig {
   return {
     connectionString: options.url,

@@ -7,12 +7,11 @@ import { openWatchedPool } from './watched-pool.ts'
 
 export type Tx = Transaction<Database>
 
-/** Runs a prepared statement. A name must always have the same text. */
+/** A name must always have the same text. */
 export interface Reader {
   rows<Row>(name: string, text: string, values: unknown[]): Promise<Row[]>
 }
 
-/** Database of a service process: `db` for transactions, `reads` for prepared statements. */
 export interface Store {
   db: Db
   reads: Reader
@@ -33,7 +32,7 @@ export function openStore(options: DatabaseOptions): Store {
   }
 }
 
-/** Runs the statements inside a transaction, not prepared. */
+/** Statements inside a transaction are not prepared. */
 export function readerOf(db: Db): Reader {
   return {
     async rows<Row>(_name: string, text: string, values: unknown[]): Promise<Row[]> {

@@ -1,8 +1,7 @@
 import type pg from 'pg'
 
 /**
- * Returns true if the server answers in time. A stopped server keeps its sockets open, so only an answer proves contact. An answer that
- * arrived while this process stood still counts: sockets are read before the deadline is judged.
+ * A stopped server keeps its sockets open, so only an answer proves contact. An answer that arrived while this process stood still counts.
  */
 export function isResponsive(client: pg.Client, within_ms: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()

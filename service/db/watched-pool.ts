@@ -4,19 +4,18 @@ import { connectionConfig, type DatabaseOptions } from './options.ts'
 // All our int8 columns are counters far below 2^53; the driver's text would spread string arithmetic.
 pg.types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number.parseInt(text, 10))
 
-/** After this time of a statement the server is probed. */
 const PATIENCE_MS = 1000
 const ANSWERS_WITHIN_MS = 1500
 
 /**
- * Statements of this pool fail within two seconds if the server stops answering. A stopped server keeps its sockets open and does not
- * enforce its statement timeout. A server that answers a probe is only busy, and its statement may continue.
+ * A stopped server keeps its sockets open and does not enforce its statement timeout. A server that answers a probe is only busy, and its
+ * statement may continue.
  */
 export function openWatchedPool(options: DatabaseOptions): pg.Pool {
   const config = { ...connectionConfig(options), connectionTimeoutMillis: options.answers_within_ms ?? ANSWERS_WITHIN_MS }
   const watch = watchServer(config)
   class WatchedClient extends pg.Client {
-    // The method has many overloads; all of them end in a callback or a promise.
+    // All overloads end in a callback or a promise.
     override query(...given: unknown[]): never {
       const socket = (this as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
       const done = watch.begin(() => socket.destroy())
@@ -32,16 +31,14 @@ export function openWatchedPool(options: DatabaseOptions): pg.Pool {
       return result as never
     }
   }
-  // Pipelines statements on a connection (last-statement.ts).
   const given = { ...config, pipeline: true, max: options.connections_max, Client: WatchedClient as unknown as typeof pg.Client }
   const pool = new pg.Pool(given)
-  // A broken connection emits 'error'. Without a listener it would end the process. The current or next statement reports the failure.
+  // Without a listener the 'error' of a broken connection would end the process. The current or next statement reports the failure.
   pool.on('connect', (client) => client.on('error', () => undefined))
   pool.on('error', () => undefined)
   return pool
 }
 
-/** Limits of prepared statements. Their texts are ours: a few hundred, apart from inserts of many rows. */
 const PREPARED_MAX = 1000
 const PREPARED_CHARACTERS_MAX = 4000
 /** PostgreSQL's generic plan assumes lists of ten. */
@@ -49,8 +46,8 @@ const PREPARED_LIST_MAX = 100
 const names = new Map<string, string>()
 
 /**
- * Names statements with values, so that each connection parses and plans them once: for short ones that takes longer than execution. A
- * statement with `*` stays unnamed, since a migration would invalidate it.
+ * Each connection parses and plans a named statement once: for short ones that takes longer than execution. A migration would invalidate a
+ * statement with `*`.
  */
 function preparing(given: unknown[]): unknown[] {
   const [text, values, ...rest] = given
@@ -66,7 +63,6 @@ function preparing(given: unknown[]): unknown[] {
   return [{ name, text, values }, ...rest]
 }
 
-/** All statements that wait share one probe. */
 function watchServer(config: pg.ClientConfig & { connectionTimeoutMillis: number }) {
   const within_ms = config.connectionTimeoutMillis / 2
   let probing: Promise<boolean> | null = null
@@ -75,7 +71,6 @@ function watchServer(config: pg.ClientConfig & { connectionTimeoutMillis: number
     return probing
   }
   return {
-    /** @returns a function to call when the statement has ended */
     begin(giveUp: () => void): () => void {
       let ended = false
       const look = async () => {

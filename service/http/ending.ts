@@ -55,6 +55,8 @@ export class Ending {
   readonly #request: FastifyRequest
   readonly #reply: FastifyReply
   readonly #started_ms: number
+  /** Read at the start: a request whose body was abandoned has no socket when its answer closes. */
+  readonly #address: string
   #controller: AbortController | null = null
   #ended = false
   #served = false
@@ -66,6 +68,7 @@ export class Ending {
     this.#request = request
     this.#reply = reply
     this.#started_ms = endings.clock.monotonic_ms()
+    this.#address = request.raw.socket.remoteAddress ?? ''
     endings.in_progress.begin()
     reply.raw.once('close', () => this.#end())
   }
@@ -102,12 +105,12 @@ export class Ending {
 
   /** Successful reads are logged at debug level. Query and headers are left out, since they may hold private data. */
   #log(logger: Logger, status: number, seconds: number): void {
-    const { id, method, url, raw } = this.#request
+    const { id, method, url } = this.#request
     const level = method === 'GET' && status < 400 ? 'debug' : 'info'
     if (!logger.isLevelEnabled(level)) return
     const who = this.who
     const principal = who === null ? undefined : who.type === 'tool_token' ? who.principal_id : who.id
-    const left_out = status < 400 ? 0 : this.#endings.log_share.refusal(principal ?? null, raw.socket.remoteAddress ?? '')
+    const left_out = status < 400 ? 0 : this.#endings.log_share.refusal(principal ?? null, this.#address)
     if (left_out === null) return
     const path = shortened((url.split('?', 1)[0] ?? '').replaceAll(CREDENTIAL, '$1…'))
     logger[level](

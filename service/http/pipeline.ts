@@ -199,7 +199,7 @@ function addRoutes<Deps, Ticket>(app: FastifyInstance, serving: Serving<Deps, Ti
         url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
         handler,
         // Content type errors are judged where the body is read, after authentication.
-        // eslint-disable-next-line @typescript-eslint/no-misused-promises -- the framework waits for it, its type does not say so
+        // oxlint-disable-next-line typescript/no-misused-promises -- the framework waits for it, its type does not say so
         errorHandler: (error, request, reply) =>
           isContentTypeError(error)
             ? handler(request, reply)

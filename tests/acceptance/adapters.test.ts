@@ -15,13 +15,11 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const PARSES = 'import ast, sys\nfor file in sys.argv[1:]: ast.parse(open(file).read(), file)'
 const { PATH = '' } = process.env
 
-/** Python adapters, with the number of tests in the other project's suite. */
 const ADAPTERS = [
   { name: 'langchain', passes: 86 },
   { name: 'inspect', passes: 44 },
 ]
 
-/** TypeScript adapters: our own tests with the other project's fake models. */
 const NODE_ADAPTERS = [
   { name: 'ai-sdk', passes: 6 },
   { name: 'computesdk', passes: 9 },
@@ -54,7 +52,7 @@ test('every file of the Python adapters parses as Python', { timeout: patience(6
   await run('python3', ['-c', PARSES, ...files])
 })
 
-// The packages of the adapters are hundreds of megabytes.
+// Their packages are hundreds of megabytes.
 if (isLong) {
   let service: SharedService
   let folder: string
@@ -103,14 +101,12 @@ const TYPES = {
   ...{ noEmit: true, strict: true, skipLibCheck: true, allowImportingTsExtensions: true, verbatimModuleSyntax: true },
 }
 
-/** Installs the SDK as `npm install ~/berth/sdk/typescript` does. */
 async function installSdk(at: string): Promise<void> {
   mkdirSync(at, { recursive: true })
   cpSync(path.join(ROOT, 'sdk/typescript/package.json'), path.join(at, 'package.json'))
   await buildSdk(path.join(at, 'dist'))
 }
 
-/** Returns the output of the program. Its output is also in the error if it fails. */
 async function printed(program: string, args: readonly string[], options: { cwd: string; env: Record<string, string> }): Promise<string> {
   const ran = run(program, args, { ...options, maxBuffer: 64 << 20 })
   const { stdout, stderr } = await ran.catch((error: unknown) => {

@@ -70,7 +70,6 @@ while True:
     time.sleep(0.01)
 `
 
-/** Starts a process that counts in memory alone and writes its count when signalled. */
 async function counter(workspace: OpenedWorkspace): Promise<void> {
   await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: ['python3', '-c', COUNTER] } })
   await shell(workspace, 'until [ -s pid ]; do sleep 0.02; done')
@@ -92,7 +91,7 @@ test('an adopt gives a workspace the memory, processes, files and commands of it
   const now = await view(workspace.id)
   assert.deepEqual([now.id, now.key, now.observed_state, now.ceilings], [before.id, 'adopts', 'running', before.ceilings])
   assert.deepEqual([now.ownership_epoch, ownership_epoch], [before.ownership_epoch + 1, before.ownership_epoch + 1])
-  // A command of the workspace ends as after a restore; a command of the fork continues.
+  // A command of the workspace ends as after a restore; that of the fork continues.
   const stale = await client.tool<{ error: { code: string } }>(workspace, '/exec/under-way')
   assert.equal(stale.body.error.code, 'stale_epoch')
   const token = await client.token(workspace.id)
@@ -102,13 +101,11 @@ test('an adopt gives a workspace the memory, processes, files and commands of it
   assert.equal(await shell(workspace, 'cat f g; hostname'), `of the fork\nnew\n${hostname}`)
   const adopted = await count(workspace)
   assert.ok(adopted > 1_000_000, `${adopted}`)
-  // The fork keeps running, and the two workspaces share nothing.
   await shell(copy, 'echo later > f; kill -USR2 $(cat pid)')
   assert.ok((await count(copy)) > 2_000_000)
   assert.ok((await count(workspace)) < 2_000_000)
   assert.equal(await shell(workspace, 'cat f'), 'of the fork')
   assert.notEqual(await shell(workspace, 'cat /etc/machine-id'), await shell(copy, 'cat /etc/machine-id'))
-  // A restore of the recovery checkpoint brings back the old content with its memory.
   await operated(workspace.id, 'restore', { checkpoint_id: recovery_checkpoint_id })
   assert.equal(await shell(workspace, 'cat f; ls g 2>/dev/null || echo gone'), 'of the workspace\ngone')
   assert.ok((await count(workspace)) < 1_000_000)

@@ -1,4 +1,4 @@
-// Own installations: one is backed up and restored as the other, and both serve at the same time.
+// Own installations: one is backed up and restored as the other.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -86,7 +86,6 @@ test('a backup restored to a second data directory resumes suspended workspaces,
     assert.equal(await read(there, await there.open('ran')), 'before')
     await write(there, woken, service.instance)
   }
-  // Neither installation writes to the disks of the other.
   for (const service of [second, first]) {
     const there = clientOf(service)
     assert.equal(await read(there, await there.open('asleep')), service.instance)

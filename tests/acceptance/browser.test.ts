@@ -1,4 +1,4 @@
-// Own installation: its machines reach a fake internet, and a template is published while it runs.
+// Own installation: its machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import path from 'node:path'
@@ -63,14 +63,12 @@ const text = async (page: string, more: object = {}) => {
   assert.equal(answer.status, 200, answer.bytes.toString())
   return answer.bytes.toString()
 }
-/** Returns the pid of the main browser process, without its children. */
 const browserPid = async (where = workspace) => {
   const { processes } = (await client.tool<{ processes: Process[] }>(where, '/processes')).body
   const found = processes.filter(({ ppid, command }) => ppid === 0 && command.some((word) => word === '--remote-debugging-pipe'))
   return found.map(({ pid }) => pid)
 }
 
-/** Returns width, height and the colour of the last pixel. */
 function readPng(bytes: Buffer): { width: number; height: number; last: number[] } {
   assert.equal(bytes.subarray(0, 8).toString('hex'), '89504e470d0a1a0a')
   const data: Buffer[] = []
@@ -80,7 +78,7 @@ function readPng(bytes: Buffer): { width: number; height: number; last: number[]
   return { width, height, last: lastPixel(inflateSync(Buffer.concat(data)), width, height, channels) }
 }
 
-/** Undoes the PNG row filters: each row holds differences to the bytes above and to the left. */
+/** Undoes the PNG row filters: a row holds differences to the bytes above and to the left. */
 function lastPixel(raw: Buffer, width: number, height: number, channels: number): number[] {
   const stride = width * channels
   let above = new Uint8Array(stride)

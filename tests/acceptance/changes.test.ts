@@ -26,7 +26,7 @@ const page = async (query = '') => {
   assert.equal(status, 200, JSON.stringify(body))
   return body
 }
-/** Lists all pages; each line is `kind type path`. */
+/** Each line is `kind type path`. */
 const list = async (prefix: string, limit = 1000) => {
   const lines: string[] = []
   for (let cursor = ''; ;) {

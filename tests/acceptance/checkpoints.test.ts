@@ -35,7 +35,6 @@ const open = (key: string) => client.open(key, { caps: { memory_mib: 512 } })
 const view = async (id: string) => (await client.api<View>(`/v1/workspaces/${id}`)).body
 const stateOf = async (operation_id: string) => (await client.api<{ state: string }>(`/v1/operations/${operation_id}`)).body.state
 const checkpoints = async (id: string) => (await client.api<{ data: Checkpoint[] }>(path(id, 'checkpoints'))).body.data
-/** Returns the workspace with a token of its current epoch. */
 const now = async (workspace: OpenedWorkspace) => ({ ...workspace, token: await client.token(workspace.id) })
 
 async function operated(id: string, verb: string, json?: object): Promise<Record<string, unknown>> {
@@ -64,13 +63,11 @@ while True:
     time.sleep(0.01)
 `
 
-/** Starts a process that counts in memory alone and writes its count when signalled. */
 async function counter(workspace: OpenedWorkspace): Promise<void> {
   await client.tool(workspace, '/exec', { json: { session_id: 'counter', argv: ['python3', '-c', COUNTER] } })
   await shell(workspace, 'until [ -s pid ]; do sleep 0.02; done')
 }
 
-/** @returns pid and count of the process */
 const told = async (workspace: OpenedWorkspace) =>
   (await shell(workspace, 'rm -f told; kill -USR1 $(cat pid); until [ -s told ]; do sleep 0.02; done; echo $(cat pid) $(cat told)'))
     .split(' ')
@@ -82,7 +79,6 @@ test('a snapshot keeps memory, processes and disk of one instant; the workspace 
   await shell(workspace, 'echo before > f')
   const [pid, at_snapshot = 0] = await told(workspace)
   const { checkpoint_id } = await operated(workspace.id, 'snapshot', { label: 'before' })
-  // Same epoch, same process, and the old token is still valid: nothing was restarted.
   assert.equal((await client.tool(workspace, '/exec/counter')).status, 200)
   await shell(workspace, 'echo after > f; echo new > g')
   const [same, later = 0] = await told(workspace)
@@ -141,7 +137,7 @@ test('reset, snapshot and restore of a suspended workspace do not start it', asy
 
 test('reads are served during the capture of a snapshot, and changes get workspace_busy', async () => {
   const workspace = await open('read-only')
-  // The memory is large enough for the capture to take a while.
+  // A large memory makes the capture take a while.
   const holder = ['python3', '-c', 'import os, time; kept = os.urandom(200 << 20); open("ready", "w"); time.sleep(600)']
   await client.tool(workspace, '/exec', { json: { argv: holder } })
   await shell(workspace, 'echo kept > f; until [ -e ready ]; do sleep 0.02; done')
@@ -158,7 +154,7 @@ test('reads are served during the capture of a snapshot, and changes get workspa
   assert.equal(await stateOf(body.id), 'succeeded')
 })
 
-/** Returns the first refusal of a change. The gateway still admits changes until it learns of the operation. */
+/** The gateway admits changes until it learns of the operation. */
 async function refused(workspace: OpenedWorkspace) {
   const deadline_ms = performance.now() + patience(30_000)
   for (let turn = 0; performance.now() < deadline_ms; turn++) {

@@ -39,7 +39,6 @@ async function berth(...words: string[]): Promise<string> {
 const local = (name: string) => path.join(folder, name)
 const ODD = ["it's", 'two\nlines', '-rf', ' space ', 'ü 漢字', '$(id)', 'a"b\\c']
 
-/** Creates a folder with every kind of entry that the tests copy. */
 function makeFolder(at: string): void {
   mkdirSync(path.join(at, 'empty'), { recursive: true })
   mkdirSync(path.join(at, 'below'))
@@ -88,10 +87,10 @@ test('a folder larger than one request goes in several requests, and a repeated 
   const filled = (name: string, mib: number) => void writeFileSync(path.join(here, name), Buffer.alloc(mib << 20, 'berth'))
   for (let n = 0; n < 280; n += 1) filled(`small-${n}`, 1)
   filled('large', 40)
-  // More bytes than one request takes, nearly all of them a hole.
+  // One request does not take so many bytes, nearly all of them a hole.
   writeFileSync(path.join(here, 'disk'), 'begin')
   truncateSync(path.join(here, 'disk'), 300 << 20)
-  // Files for the second request, below a folder that its owner may not write to.
+  // For the second request, below a folder that its owner may not write to.
   for (const name of ['a', 'z']) filled(`locked/${name}`, 15)
   chmodSync(path.join(here, 'locked'), 0o555)
   assert.match(await berth('cp', here, 'several:/home/user/all'), /^286 entries, 681574400 bytes\n$/)

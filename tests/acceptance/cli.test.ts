@@ -116,7 +116,6 @@ test('a folder copied to a workspace and back is unchanged: odd names, modes, li
     (await berth('exec', KEY, '--', 'sh', '-c', 'cd /home/user/copied && ./run && readlink link && ls -A | wc -w')).stdout,
     /^run\n/,
   )
-  // Like cp: a folder copied into an existing one keeps its name.
   const into = await berth('cp', from, `${KEY}:`)
   assert.equal(into.code, 0, into.stderr)
   assert.equal((await berth('exec', KEY, 'cat from/run')).stdout, '#!/bin/sh\n')
@@ -130,7 +129,6 @@ test('a folder copied to a workspace and back is unchanged: odd names, modes, li
   assert.ok(statSync(path.join(back, 'empty')).isDirectory())
 })
 
-/** Polls the URL until the app listens. @returns the body */
 async function answering(url: string): Promise<string> {
   const signal = AbortSignal.timeout(120_000)
   for (;;) {

@@ -1,4 +1,3 @@
-// A caller that lost an id finds its command or terminal again, and a caller that disconnects ends nothing.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -124,7 +123,7 @@ test('a caller that disconnects during a start or while it reads output ends no 
     asked.destroy()
     started.push(session_id)
   }
-  // A request that was cut before it was sent has started nothing. The same request again finds each other command.
+  // A request cut before it was sent has started nothing; a repeat finds each other command.
   for (const session_id of started) assert.equal((await ws.start(LONG, { session_id })).id, session_id)
   for (const session_id of started) {
     const reading = ask('GET', `/${session_id}/output`)

@@ -9,10 +9,7 @@ const CYCLES = depth({ short: 3, long: 50 })
 const CANARY_MIB = 64
 const small = { caps: { memory_mib: 512 } }
 
-/**
- * Appends (number, hash of everything so far) to a file and to a deleted open file, and keeps the same in memory. When asked, it
- * compares all of it, so that one answer proves memory, processes, disk and open files.
- */
+/** One answer proves memory, processes, disk and open files: the hash of everything so far is in a file, a deleted open file and memory. */
 const WITNESS = `
 import hashlib, json, os, time
 canary = os.urandom(1 << 20) * ${CANARY_MIB}
@@ -64,7 +61,7 @@ async function testimony(workspace: OpenedWorkspace): Promise<Testimony> {
   return JSON.parse(stdout) as Testimony
 }
 
-/** @returns size of the only checkpoint. A suspend deletes the superseded one after its answer. */
+/** A suspend deletes the superseded checkpoint after its answer. */
 async function onlyCheckpoint(id: string, cycle: number): Promise<number> {
   for (const deadline_ms = performance.now() + patience(60_000); performance.now() < deadline_ms;) {
     const files = (await service.inventory()).files.find(({ subject }) => subject.id === id)

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed, and every death is counted.
+// Own installation: its processes are killed.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -9,16 +9,14 @@ import { openSpareShare } from '../../service/cell/reconcile/spare-share.ts'
 import { createClient, ndjson, refusalOf, send, type Client, type OpenedWorkspace, type OutputEvent } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A dead machine loses its memory and processes. Required: the workspace is failed within 10 s, streams end with an error, and the next
-// open starts from the current disk, never from a blank or older one.
+// Required: the workspace fails within 10 s, its streams end with an error, and the next open starts from the current disk.
 const SEEN_MS = 10_000
-/** Limit for a working guest: a failed probe counts only while the computer has spare processors. */
+/** A failed probe counts only while the computer has spare processors. */
 const SEEN_WORKING_MS = 20_000
-/** Limit for a silent agent on a busy computer, where it may only be slow. */
+/** A silent agent on a busy computer may only be slow. */
 const SEEN_BUSY_MS = 120_000
-/** Share of the processors that must be idle for a silence to count. */
 const SPARE_SHARE_MIN = 0.25
-/** Frequent enough to be exact, rare enough not to use up the processors. */
+/** Frequent enough to be exact, too rare to use up the processors. */
 const ASK_EVERY_MS = 250
 const WORKS = 'while echo x; do sleep 0.1; done'
 const STANDS_STILL = 'echo x; exec sleep 1000'
@@ -42,7 +40,6 @@ async function pidsOf(workspace_id: string, program: string): Promise<number[]> 
   return stdout.trim().split('\n').map(Number)
 }
 
-/** Opens a workspace with a synced file that is newer than its checkpoint, and with a command that prints. */
 async function living(key: string, script = WORKS): Promise<{ workspace: OpenedWorkspace; ended: Promise<OutputEvent[]> }> {
   const workspace = await client.open(key, small)
   const write = async (text: string) => {
@@ -69,7 +66,6 @@ function within<T>(limit_ms: number, work: Promise<T>): Promise<T> {
   return Promise.race([work, late])
 }
 
-/** Waits until the workspace has failed in time. A silence may take longer on a busy computer. */
 async function fails(id: string, began_ms: number, seen_ms: number, is_silence: boolean): Promise<void> {
   const spareShare = openSpareShare()
   const failed = async () => (await stateOf(id)) === 'failed'
@@ -131,7 +127,7 @@ const signal = (program: string, name: NodeJS.Signals) => async (workspace: Open
   for (const pid of await pidsOf(workspace.id, program)) process.kill(pid, name)
 }
 
-/** Signals the guest's first process, the agent, which no guest process can signal. */
+/** The agent is the guest's first process, which no guest process can signal. */
 const signalAgent = (name: 'KILL' | 'STOP') => async (workspace: OpenedWorkspace) => {
   const { sandbox, runsc_root } = await service.machine(workspace.id)
   await promisify(execFile)(service.runsc, ['--root', runsc_root, 'kill', sandbox, name])
@@ -153,7 +149,7 @@ died('kill -9 of the gofer', { reason: 'killed', kill: signal('runsc-gofer', 'SI
 died('kill -9 of the agent', { reason: 'killed', kill: signalAgent('KILL') })
 died('a sandbox past its memory', { reason: 'out_of_memory', kill: outgrow })
 
-// All of them run at once, because each waits for probes that come every few seconds.
+// They run at once, because each waits for probes that come every few seconds.
 const HANGS: Record<string, Death> = {
   'a sandbox that hangs': { reason: 'hung', kill: signal('runsc-sandbox', 'SIGSTOP') },
   'an agent that hangs in a guest that stands still': { reason: 'hung', kill: signalAgent('STOP'), script: STANDS_STILL },

@@ -1,4 +1,4 @@
-// Own installation: the doctor reports on all of it, and the test breaks it.
+// Own installation: the test breaks it.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'

@@ -42,7 +42,7 @@ async function put(of: { id: string }, json: object): Promise<WorkspaceEgressPol
   return enforced(of, answer.body.version)
 }
 
-/** Returns the exit code and duration of a request. Code 7: connection refused; 28: timeout. */
+/** Code 7: connection refused; 28: timeout. */
 async function reach(from: OpenedWorkspace, address: string): Promise<{ code: number | null; ms: number }> {
   const began = performance.now()
   const { exit } = await client.run(from, ['curl', '-sS', '--max-time', '20', '-o', '/dev/null', `http://${address}/`])

@@ -13,7 +13,7 @@ let workspace: OpenedWorkspace
 before(async () => {
   service = await sharedService()
   client = createClient(service.base_url, service.api_key)
-  // A quarter of 1 GiB is the bound of retained output.
+  // The bound of retained output is a quarter of this disk.
   workspace = await client.open('exec', { caps: { disk_gib: 1 } })
 })
 after(async () => {
@@ -145,7 +145,7 @@ test('a grace of 0 kills a process that ignores SIGTERM at once', async () => {
   assert.ok(ran_ms < 7500, `${ran_ms} ms: the default grace would be 5 s`)
 })
 
-// Writes 300 MB. The agent's own tests prove it with less, also in a machine.
+// Writes 300 MB; the agent's own tests prove it with less.
 if (isLong) test('expired output is output_expired with the first available offset, and the output from there is exact', outgrowsTheBound)
 
 async function outgrowsTheBound(): Promise<void> {

@@ -10,8 +10,7 @@ import { createClient, type Answer, type Client, type OpenedWorkspace, type Requ
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// Kills the cell with -9 before each step of an execution, and hostd at each step that a command reaches. A run selects some points of
-// each process; the long run covers all of them.
+// hostd's points are those that a command reaches. A run takes some points of each process, the long run all.
 const ofCell = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith('execution.'))
 const OF_HOSTD = [
   ...['tree_apply.files', 'tree_apply.record', 'start.disk', 'start.slot', 'start.mount', 'start.claim', 'start.commit', 'start.answer'],
@@ -38,7 +37,6 @@ after(async () => {
   markers.close()
 })
 
-/** Repeats the request until the answer is no sign of a restart. */
 async function persist<T>(where: string, options: RequestOptions = {}): Promise<Answer<T>> {
   let found: Answer<T> | undefined
   await until(`an answer of ${where}`, PATIENCE_MS, async () => {
@@ -51,7 +49,7 @@ async function persist<T>(where: string, options: RequestOptions = {}): Promise<
 
 const request = (id: string) => ({ json: { execution_id: id, argv: ['sh', '-c', `echo ${id} >> log; echo ${id}`] } })
 
-/** Waits for the outcome of an id. @returns null: the id is unknown */
+/** @returns null: the id is unknown */
 async function outcome(id: string): Promise<Execution | null> {
   let found: Execution | null = null
   await until(`the end of ${id}`, PATIENCE_MS, async () => {
@@ -68,13 +66,12 @@ const revision = async () => Number((await persist(`/files/stat?path=/home/user`
 let count = 0
 const fresh = (name: string) => `execution-${name.replaceAll(/[._]/g, '-')}-${(count += 1)}`
 
-/** Changes a file, so that the host must update its copy of the tree. */
+/** The host must then update its copy of the tree. */
 async function change(): Promise<void> {
   const { status } = await persist(`/files?path=/home/user/changed`, { method: 'PUT', bytes: Buffer.from(fresh('changed')) })
   assert.equal(status, 200)
 }
 
-/** Checks that the outcome replays, is published once or never, and that the next command runs. */
 async function whole(id: string, base: number): Promise<Execution> {
   const first = (await outcome(id)) ?? (await persist<Execution>('/exec', request(id))).body
   const settled = await revision()

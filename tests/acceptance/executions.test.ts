@@ -1,4 +1,3 @@
-// Commands of file-first workspaces on real machines.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Execution } from '../../contract/schemas/cell/execution.ts'

@@ -11,8 +11,8 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// Kills the owning process with -9 before a step. A point fires if its marker file is missing, and creates it. A run selects some points
-// of each kind, the long run covers all, and `npm run failpoints` runs all of them in every mode.
+// A point fires if its marker file is missing, and creates it. A run takes some points of each kind, the long run all; `npm run failpoints`
+// runs all in every mode.
 const markers = mkdtempSync(path.join(tmpdir(), 'berth-failpoints-'))
 chmodSync(markers, 0o777)
 const marker = (name: string) => path.join(markers, name)
@@ -48,7 +48,6 @@ interface Operation {
   result: Record<string, unknown> | null
 }
 
-/** Time to restart a killed process on a busy computer. */
 const PATIENCE_MS = 180_000
 async function seen<T>(what: string, look: () => Promise<T | null>): Promise<T> {
   const found: T[] = []
@@ -60,7 +59,7 @@ async function seen<T>(what: string, look: () => Promise<T | null>): Promise<T> 
   return found[0] as T
 }
 
-/** A careful client: repeats the request with the same key until it gets an answer. */
+/** Repeats with the same key, as a careful client does. */
 async function persist<T>(where: string, options: RequestOptions): Promise<Answer<T>> {
   return seen(`an answer of ${where}`, async () => {
     const answer = await client.api<T>(where, options).catch(() => null)
@@ -95,7 +94,6 @@ async function opened(name: string, body: Record<string, unknown> = {}): Promise
   })
 }
 
-/** Checks that it has one reachable machine whose counter continues. */
 async function counts(workspace: OpenedWorkspace): Promise<void> {
   await until('its counter can be asked', PATIENCE_MS, async () => {
     try {

@@ -1,4 +1,4 @@
-// Own installation: the test fills the host file system below it.
+// Own installation: its file system is filled.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client } from '../support/client.ts'

@@ -7,9 +7,8 @@ import { fillFileSystem } from '../support/file-systems.ts'
 import { type IdleOperation, idleOf, shortenTimeout, suspendsOf, withProcess } from '../support/idle.ts'
 import { startService, type Service } from '../support/service.ts'
 
-/** Less than the memory image of the smallest guest needs. */
+/** Less than the smallest guest's memory image. */
 const ROOM_FOR_RECORDS_ONLY = 12 << 20
-/** Interval at which the service checks for idle workspaces. */
 const LOOK_MS = 5000
 
 let service: Service

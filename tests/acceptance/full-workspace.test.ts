@@ -1,11 +1,10 @@
-// Own installation: it writes several GiB, which would fill the pool that other tests share.
+// Own installation: several GiB would fill the shared pool.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, refusalOf, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// With a full disk, each operation succeeds, or is refused and changes nothing.
 let service: Service
 let client: Client
 before(async () => {
@@ -46,19 +45,18 @@ async function shell(workspace: OpenedWorkspace, script: string): Promise<string
   return stdout.trim()
 }
 
-/** Fills the disk down to small files. A write reserves more than it uses and releases the rest later: a refused write may fit then. */
+/** Fills down to small files. A write reserves more than it uses: a refused write may fit later. */
 const fill = (workspace: OpenedWorkspace) =>
   shell(
     workspace,
     'for n in 1 2 3; do cat /dev/zero >>big 2>/dev/null; sync; done; for n in {1..200}; do head -c 4000 /dev/zero >small$n 2>/dev/null || break; done; sync',
   )
-/** Whether so many MiB can be written; a partial file is removed. */
 const fits = async (workspace: OpenedWorkspace, name: string, mib: number) =>
   (await shell(workspace, `head -c ${mib}M /dev/zero >${name} 2>/dev/null && sync ${name} && echo fits || rm -f ${name}`)) === 'fits'
 const soonFits = (workspace: OpenedWorkspace, name: string, mib: number) =>
   until(`${mib} MiB fit`, ROOM_MS, () => fits(workspace, name, mib))
 
-/** Size and free space of the disk by `df`, in MiB. */
+/** In MiB. */
 const df = async (workspace: OpenedWorkspace) => {
   const [size = 0, free = 0] = (await shell(workspace, 'df -BM --output=size,avail . | tail -n 1')).split(/M\s*/).map(Number)
   return { size, free }

@@ -34,7 +34,7 @@ after(async () => {
   await internet.close()
 })
 
-/** Creates project.git with three commits on main and one on side. @returns the commits of main, newest first */
+/** @returns newest first */
 function makeRepository(folder: string): string[] {
   const work = path.join(folder, 'work')
   mkdirSync(work)
@@ -89,7 +89,7 @@ test('credentials reach only the server: no file, command line or log holds them
   assert.equal((await client.api(`/v1/projects/${me.api_key.project_id}/secrets`, { json: secret })).status, 201)
   assert.equal((await post('clone', { url, path: '/home/user/q', authorization_secret: 'LOGIN' })).status, 201)
   const search = `sudo grep -rlE '${TOKEN}|${BASIC}' /home /root /tmp /var /etc /run 2>/dev/null; echo searched`
-  // None of these files holds the command line of the search itself.
+  // None of these files holds the search's own command line.
   assert.equal(await shell(search), 'searched\n')
   assert.match(await shell('cat /home/user/p/.git/config'), /url = https:\/\/203\.0\.113\.10\/private\/project\.git\n/)
   for (const name of readdirSync(path.join(service.data_dir, 'logs'))) {

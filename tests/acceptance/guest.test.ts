@@ -4,7 +4,6 @@ import { attach, printed } from '../support/attached.ts'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// Properties that programs expect of a computer and that only a real machine has.
 let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace

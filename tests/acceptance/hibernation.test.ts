@@ -1,4 +1,4 @@
-// Own installation: it hibernates idle machines, and is killed, restarted and rebooted.
+// Own installation: it is killed, restarted and rebooted.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, ndjson, type OpenedWorkspace, send } from '../support/client.ts'
@@ -9,13 +9,12 @@ import { assertContinues, startWitness, type Testimony } from '../support/witnes
 
 const PARK_MS = 120_000
 const SEEN_MS = 10_000
-/** Shorter than the reconciliation interval of a minute, so that the wake cannot have waited for it. */
+/** Less than the reconciliation interval (a minute): the wake cannot have waited for it. */
 const FOUND_MS = 45_000
 const small = { caps: { memory_mib: 512 } }
 let service: Service
 let client: Client
 let machines: Machines
-/** Workspace for the tests that restart the whole installation. */
 let lasting: Sleeper
 
 before(async () => {
@@ -42,7 +41,6 @@ interface Sleeper {
   hibernated(): Promise<void>
   view(): Promise<{ observed_state: string; ownership_epoch: number }>
   keepAwake(seconds: number): Promise<unknown>
-  /** Checks its memory, its disk, and its process with a deleted open file. */
   isWhole(): Promise<void>
 }
 
@@ -85,7 +83,7 @@ test('each freeze, hibernation, wake and thaw is counted', async () => {
   )
 })
 
-// All of them run at once with a workspace each, because each waits most of its time.
+// They run at once, because each mostly waits.
 describe('side by side', { concurrency: 8 }, () => {
   test('a hibernated workspace keeps state running and its epoch, and the next call restores memory, processes and open files', async () => {
     const { workspace, view, hibernated, isWhole, hasMachine } = await open('state')
@@ -93,7 +91,6 @@ describe('side by side', { concurrency: 8 }, () => {
     await hibernated()
     const { observed_state, ownership_epoch } = await view()
     assert.deepEqual([observed_state, ownership_epoch], ['running', before.ownership_epoch])
-    // The token from before the hibernation is still valid.
     await isWhole()
     assert.equal(await hasMachine(), true)
     const { body } = await client.api<{ data: { kind: string }[] }>(`/v1/workspaces/${workspace.id}/checkpoints`)
@@ -178,7 +175,7 @@ describe('side by side', { concurrency: 8 }, () => {
   test('it is metered with its disk and with its saved memory', async () => {
     const { workspace, run, keepAwake, hibernated } = await open('metered')
     await run('head -c 100M /dev/urandom >/home/user/ballast; sync')
-    // Stay awake: the quota counts written data only after a commit, which may take half a minute.
+    // It stays awake: the quota counts data only after a commit, up to half a minute later.
     await keepAwake(600)
     let awake_bytes = 0
     await until('the disk is counted', PARK_MS, async () => (awake_bytes = (await service.counters(workspace.id)).disk_bytes) >= 100 << 20)
@@ -219,7 +216,6 @@ test('after a reboot it still wakes; a workspace with a machine is failed and st
   const failed = async () => (await client.api(`/v1/workspaces/${resident.id}`)).body['observed_state'] === 'failed'
   await until('what had a machine has failed', SEEN_MS, failed)
   assert.deepEqual([(await view()).observed_state, (await view()).ownership_epoch, await hasMachine()], ['running', ownership_epoch, false])
-  // The token from before the reboot is still valid.
   await isWhole()
   assert.ok(performance.now() - began_ms < FOUND_MS)
   const again = await client.open('resident')

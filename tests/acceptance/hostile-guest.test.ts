@@ -3,7 +3,6 @@ import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// A guest may do all of this: its process or its workspace suffers, never a neighbour or the service.
 let service: SharedService
 let client: Client
 let hostile: OpenedWorkspace
@@ -33,11 +32,11 @@ test('a process that allocates more than the memory dies, and the workspace live
 })
 
 test('many processes that allocate at once die, and the workspace lives', async () => {
-  // Together they allocate twice the memory of the workspace; each reports its exit code.
+  // They allocate twice the workspace's memory.
   const each = '(python3 -c "x=bytearray(48<<20); import time; time.sleep(4)"; echo $?) 2>/dev/null & '
   const { stdout, exit } = await client.run(hostile, ['bash', '-c', `${each.repeat(20)} wait`], { timeout_ms: 60_000 })
   assert.equal(exit.timed_out, false)
-  // The kernel kills some one by one, or the whole command if they grow too fast for that.
+  // The kernel kills some one by one, or the whole command if they grow too fast.
   assert.ok(exit.term_signal === 'SIGKILL' || stdout.split('\n').includes('137'), `${JSON.stringify(exit)} ${stdout}`)
   assert.equal((await client.run(hostile, ['echo', 'alive'])).stdout, 'alive\n')
   await neighbourIsWell()

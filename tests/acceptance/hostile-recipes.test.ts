@@ -8,7 +8,6 @@ import { until } from '../support/processes.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
 import { builds, type Builds } from '../support/template-builds.ts'
 
-// Each hostile recipe ends with a reason, and leaves nothing behind.
 let service: SharedService
 let client: Client
 let of: Builds

@@ -1,4 +1,4 @@
-// Runs the steps of docs/guides/start.md for a user with a clone.
+// A user with a clone follows docs/guides/start.md.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -16,9 +16,7 @@ const GUIDE = readFileSync(path.join(ROOT, 'docs/guides/start.md'), 'utf8')
 const { PATH = '' } = process.env
 const OPTIONS = { timeout: patience(600_000) }
 
-/** Returns the command in the table row of a client. */
 const commandFor = (client: string) => new RegExp(`^\\| ${client} \\| .* \\| \`([^\`]+)\` \\|$`, 'm').exec(GUIDE)?.[1] ?? ''
-/** Returns the first sample of a language after the installation. */
 const sampleIn = (language: string) => new RegExp(`^## 3\\..*?^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'ms').exec(GUIDE)?.[1] ?? ''
 
 test('the guide has one installation command per client, and the README has the same', () => {
@@ -29,7 +27,7 @@ test('the guide has one installation command per client, and the README has the 
   }
 })
 
-// npm and pip download and build packages.
+// npm and pip download packages.
 if (isLong) {
   let service: SharedService
   let home: string
@@ -53,7 +51,6 @@ if (isLong) {
     rmSync(home, { recursive: true })
   })
 
-  /** Runs the command as a user types it in an empty folder. @returns its output */
   const typed = async (folder: string, command: string, program = ''): Promise<string> => {
     const cwd = path.join(home, folder)
     mkdirSync(cwd, { recursive: true })

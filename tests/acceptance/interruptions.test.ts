@@ -1,4 +1,4 @@
-// Own installation: its processes are killed and restarted under open calls, and their memory is measured.
+// Own installation: its processes are killed.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -26,7 +26,6 @@ after(() => service.stop())
 
 const LINES = 40_000
 const GATHER_MS = 180_000
-/** Writes numbered lines to both streams for some seconds. */
 const WRITER = `import sys, time
 for i in range(${LINES}):
     sys.stdout.write('%07d out\\n' % i)
@@ -42,7 +41,7 @@ const toolUrl = (workspace: OpenedWorkspace, path: string) => `${workspace.endpo
 
 type Streams = Record<string, { at: number; hash: ReturnType<typeof createHash> }>
 
-/** Follows a session over all its connections and hashes what arrives. Each byte must come once, at its offset. */
+/** Hashes a session over all its connections. Each byte must come once, at its offset. */
 async function gather(
   names: string[],
   connected: (streams: Streams, token: string) => Promise<AsyncIterable<AttachEvent>>,
@@ -79,8 +78,8 @@ async function gather(
 }
 
 /**
- * Kills the gateway when the first follower reaches each share of `kills`, and suspends and resumes each workspace in the middle of its
- * own stream. One trouble happens at a time.
+ * Kills the gateway when the first follower reaches each share of `kills`, and suspends each workspace in mid-stream. One trouble happens
+ * at a time.
  */
 function openTroubles() {
   const kills = [0.15, 0.7]
@@ -243,7 +242,7 @@ test('an idempotency key replays after a kill of the gateway and after a suspend
     })
   const text = async (name: string) => (await client.tool(workspace, `/files?path=/home/user/${name}`)).bytes.toString()
   const first = await append('kept', '+')
-  // The answer of this append is lost with the gateway at some point.
+  // This append's answer is lost with the gateway.
   const lost = append('lost', '+'.repeat(1 << 20)).catch(() => null)
   await service.kill9('cell')
   await lost

@@ -1,4 +1,4 @@
-// Own installation: its capacity is two machines, and its processes are killed.
+// Own installation: its processes are killed.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, refusalOf } from '../support/client.ts'
@@ -28,7 +28,7 @@ let service: Service
 let client: Client
 
 before(async () => {
-  // Capacity for exactly two machines of 512 MiB, each with 192 MiB of headroom.
+  // Exactly two machines of 512 MiB fit, each with 192 MiB of headroom.
   service = await startService({ settings: { capacity_memory_mib: 1500, slot_memory_mib: 512 } })
   client = createClient(service.base_url, service.api_key)
 })

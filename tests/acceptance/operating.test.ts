@@ -1,4 +1,4 @@
-// Own installation: every command that the pages for operators print is run on it.
+// Own installation: every command printed for operators runs on it.
 import assert from 'node:assert/strict'
 import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,6 @@ const directory = mkdtempSync(path.join(tmpdir(), 'berth-operating-'))
 const SETTINGS_FILE = path.join(directory, 'settings.json')
 const EGRESS_FILE = path.join(directory, 'egress.json')
 let service: Service
-/** Values for the placeholders of the pages. */
 let own: Record<string, string>
 
 before(async () => {
@@ -31,12 +30,11 @@ after(async () => {
 
 const blocks = (language: string) =>
   PAGES.flatMap((text) => [...text.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))]).map(([, block = '']) => block)
-/** Returns all distinct matches of the first group, over all pages. */
 const names = (pattern: RegExp) => [...new Set(PAGES.flatMap((text) => [...text.matchAll(pattern)].map(([, name = '']) => name)))]
 const words = (command: string) => [...command.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, bare = '']) => quoted ?? own[bare] ?? bare)
 
 test('every printed admin command succeeds', async () => {
-  // Commands for the systemd unit are tested where systemd runs: tests/hosts.
+  // systemd commands are tested where systemd runs: tests/hosts.
   const commands = names(/npm run (?:-s )?admin -- ([^#`\n]+)/g).filter(
     (command) => !command.includes('…') && !/\bservice (install|uninstall|status)\b/.test(command),
   )
@@ -95,7 +93,7 @@ test('the kernel kills machines before processes of the service, and a process t
       bounding: said('CapBnd'),
     }
   })
-  // Without CAP_SYS_RESOURCE, as in some containers, the service cannot lower scores and reports it; machines still end first.
+  // Without CAP_SYS_RESOURCE, as in some containers, the service cannot lower scores, and reports it; machines still end first.
   const held = BigInt(`0x${/^CapEff:\s+(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`)
   const expected = held & (1n << 24n) ? '-900' : readFileSync('/proc/self/oom_score_adj', 'utf8').trim()
   for (const { child, score, is_root, no_new_privs, bounding } of seen) {

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed and stopped, and idle machines are soon hibernated.
+// Own installation: its processes are killed and stopped.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// From the first person to a colleague's command, with a real mail server. Own installation: its mail server is a setting.
+// Own installation: its mail server is a setting.
 import assert from 'node:assert/strict'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -56,7 +56,6 @@ test('the first owner invites a colleague, who registers, makes a key of their o
   assert.equal((await client.run(workspace, ['sh', '-c', 'echo $((6 * 7))'])).stdout.trim(), '42')
 })
 
-/** Serves a mailbox and an authenticator to the commands of the guide. */
 async function serveReader(): Promise<AsyncDisposable & { url: string }> {
   const answers = {
     async token(query: URLSearchParams) {
@@ -71,7 +70,7 @@ async function serveReader(): Promise<AsyncDisposable & { url: string }> {
       new TOTP({ secret: Secret.fromBase32(query.get('secret') ?? '') }).generate({
         timestamp: Date.now() + Number(query.get('ahead') ?? 0) * 30_000,
       }),
-    // At least a minute must lie between two mails of an invitation.
+    // Two mails of an invitation must be a minute apart.
     later: async () => {
       await service.query("update mails set created_at = created_at - interval '2 minutes' where invitation_id is not null")
       return ''

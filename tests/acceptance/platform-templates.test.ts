@@ -1,5 +1,4 @@
-// The platform's templates except base and browser, each built by the operator's command, opened and used. Only in the long run: a
-// build without the cache takes minutes.
+// Long run only: a build without the cache takes minutes.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import http from 'node:http'
@@ -25,7 +24,6 @@ before(async () => {
 })
 after(() => (isLong ? service.stop() : undefined))
 
-/** @returns the lines that name published versions */
 async function publish(): Promise<string> {
   const script = path.join(import.meta.dirname, '../../tools/templates.mjs')
   const options = { env: cleanEnvironment(), timeout: BUILD_MS, maxBuffer: 1 << 24 }
@@ -42,7 +40,6 @@ const shell = async (at: OpenedWorkspace, script: string) => {
   return stdout.trim()
 }
 
-/** Returns a function that sends requests to the app of a port by its URL. */
 async function portOf({ id }: OpenedWorkspace, port: number) {
   const at = `/v1/workspaces/${id}/ports/${port}`
   const { url } = (await client.api<{ url: string }>(at, { method: 'PUT' })).body

@@ -1,5 +1,4 @@
-// The TypeScript SDK on the platforms that README.md of sdk/typescript names, against real machines. Only in the long run: the programs
-// of the platforms are some hundred megabytes.
+// Long run only: the programs are some hundred megabytes.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -18,7 +17,7 @@ import { startService } from '../support/service.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const SMOKE = path.resolve(import.meta.dirname, '../sdk/smoke.ts')
-/** As npm installs it: Node.js before 22 needs the package `ws`. */
+/** Node.js before 22 needs `ws`. */
 const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
 const OPTIONS = { skip: isLong ? false : 'npm run test:long', timeout: patience(900_000) }
 
@@ -76,7 +75,7 @@ test(
     try {
       await chromium.goto(`http://127.0.0.1:${port}/`)
       assert.deepEqual(await chromium.evaluate(program), SEEN)
-      // The same page under another name has another origin.
+      // Another name is another origin.
       await chromium.goto(`http://localhost:${port}/`)
       const me = `fetch(${JSON.stringify(`${open.base_url}/v1/me`)}, { headers: { authorization: ${JSON.stringify(`Bearer ${open.api_key}`)} } })`
       assert.equal(await chromium.evaluate(`${me}.then(({ status }) => status, ({ name }) => name)`), 'TypeError')

@@ -1,4 +1,4 @@
-// Own installation: its URLs of ports are served over TLS, and its processes are killed.
+// Own installation: its processes are killed.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -14,7 +14,6 @@ import { until } from '../support/processes.ts'
 import { freePorts, type Service, startService } from '../support/service.ts'
 
 const WAIT_MS = 120_000
-/** Answers with the headers of the request; /ticks sends a number every 100 ms without end. */
 const APP = `
 import http.server, json, time
 class App(http.server.BaseHTTPRequestHandler):
@@ -75,7 +74,7 @@ async function ports<T>(method: string, rest = '', options: { token?: string; js
   return answer.body
 }
 
-/** Sends a request as from outside. null: the client does not trust the test's authority. */
+/** null: the client does not trust the test's authority. */
 async function open(where: string, authority: string | null, headers: http.OutgoingHttpHeaders = {}): Promise<http.IncomingMessage> {
   const { hostname, port, host, pathname, search } = new URL(where)
   const trust = authority === null ? {} : { ca: readFileSync(path.join(folder, authority)) }
@@ -100,7 +99,6 @@ const serves = async () => {
   return answer?.statusCode === 200
 }
 
-/** Reads the ticks of the app and checks that each arrives once. */
 async function ticks(): Promise<{ next(count: number): Promise<void>; ended: Promise<unknown> }> {
   const answer = await visit(`${url}/ticks`)
   assert.equal(answer.statusCode, 200)

@@ -1,4 +1,4 @@
-// Own installation: its machines are frozen and hibernated, and a browser is extracted from the image of a template.
+// Own installation: its machines are frozen and hibernated.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import http from 'node:http'
@@ -26,7 +26,7 @@ before(async () => {
   service = await startService({ settings: { ...PARK, slot_memory_mib: 512 } })
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('app', { caps: { memory_mib: 512 } })
-  // The app outlives the command that starts it: a running command would prevent parking.
+  // A running command would prevent parking.
   await client.tool(workspace, '/files?path=/home/user/app.py', { method: 'PUT', bytes: Buffer.from(PORT_APP) })
   await client.run(workspace, ['sh', '-c', 'setsid python3 -u app.py </dev/null >/tmp/app.log 2>&1 &'], { cwd: '/home/user' })
   url = (await ports<{ url: string }>('PUT')).url
@@ -61,7 +61,6 @@ interface VisitOptions {
   raw_path?: string
 }
 
-/** Sends a request as from outside, with the public name resolved to this computer. */
 function visit(where: string, options: VisitOptions = {}): Promise<Visited> {
   const { hostname, port, host, pathname, search } = new URL(where)
   assert.ok(hostname.endsWith('.localhost'))
@@ -80,7 +79,6 @@ function visit(where: string, options: VisitOptions = {}): Promise<Visited> {
 }
 
 const bearer = () => ({ authorization: `Bearer ${token}` })
-/** Returns the requests that the app has received so far. */
 async function seen(): Promise<Seen[]> {
   const { status, text, headers } = await visit(`${url}/seen`, { headers: bearer() })
   assert.deepEqual([status, headers['x-service-reason']], [200, undefined], text)
@@ -190,7 +188,6 @@ test('a webhook of 5 MiB to a suspended workspace arrives once and complete, wit
   await until('the callback URL is over', WAIT_MS, async () => (await visit(`${callback}x`, { method: 'POST' })).status === 401)
 })
 
-/** Listens on a given address, and after a given delay on all addresses. */
 const LISTENER = `
 import http.server, sys, time
 from http.server import ThreadingHTTPServer as Server
@@ -250,7 +247,7 @@ async function browser(): Promise<Chromium> {
   )
   return openChromium(path.join(service.data_dir, 'layers', `${template?.layers[0]}.erofs`))
 }
-/** Waits while this address is rate-limited: the visitors of the test before may have used up its limit. */
+/** The test before may have used up this address's rate limit. */
 async function visitCalmly(where: string): Promise<Visited> {
   let answer = await visit(where)
   await until('the address may ask again', WAIT_MS, async () => answer.status !== 429 || (answer = await visit(where)).status !== 429)
@@ -291,7 +288,7 @@ test('Chromium opens a signed link to an app with a WebSocket in a suspended wor
     assert.equal(await chromium.evaluate('location.href'), `${url}/page?a=b`)
     await chromium.evaluate(`say('again')`)
     await title('echo:again')
-    // The cookie of the page reaches the app; the cookie of the service reaches neither the app nor the page.
+    // The app gets the page's cookie; neither app nor page gets the service's.
     await chromium.evaluate(`location.reload()`)
     await title('echo:first')
     assert.equal(await chromium.evaluate('document.cookie'), 'app=1')

@@ -11,7 +11,6 @@ import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 import { builds, type Builds } from '../support/template-builds.ts'
 
-// A kill -9 before each step of a recipe build: it makes one version and leaves no machine, disk or partial image.
 const POINTS = ['template_build.B3', 'template_build.B4', 'template_build.B5', 'template_build.B6'] as const
 const points = havingTheirTurn(POINTS.map((name): Point => ({ name, owner: 'cell', kind: 'open' })))
 const markers = openMarkers()

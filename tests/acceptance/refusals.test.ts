@@ -3,7 +3,6 @@ import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// Refusals by a real guest's file system and commands, route by route.
 let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace

@@ -1,4 +1,4 @@
-// Own installation: it freezes idle machines, and is killed and restarted.
+// Own installation: it is killed and restarted.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -38,10 +38,8 @@ after(async () => {
 interface Parked {
   workspace: OpenedWorkspace
   run(script: string): Promise<string>
-  /** Waits until the host has frozen it and the cell knows. */
   frozen(): Promise<void>
   state(): Promise<string | undefined>
-  /** Checks that it is running at every poll for so many seconds. */
   staysResident(seconds: number): Promise<void>
 }
 
@@ -70,7 +68,6 @@ async function open(key: string): Promise<Parked> {
   }
 }
 
-/** Longer than an idle machine may stay resident. */
 const LONG_ENOUGH_SECONDS = 2.5 * FREEZE_AFTER_SECONDS
 
 test('an idle machine is frozen, its workspace stays running, and the next call continues with its processes', async () => {
@@ -103,13 +100,13 @@ test('repeated reads of the idle state do not keep a machine resident', async ()
   }
 })
 
-/** Number of talks, two a second: far more than the check takes, which may start late on a busy computer. */
+/** Two a second: far more than the check takes, which may start late on a busy computer. */
 const TALKS = 50
 const CONNECTS = `import socket, time
 peer = socket.create_connection(("${INTERNET_ADDRESS}", 80))
 near, far = socket.socketpair()
 `
-/** Talks to itself as often and as much as over the network: this CPU time alone must not keep a machine resident. */
+/** Talks to itself as much as over the network: this CPU time alone must not keep a machine resident. */
 const TALKS_TO_ITSELF = `
 while True:
     near.sendall(bytes(200))
@@ -139,11 +136,11 @@ while sent < ${TALKS}:
   ],
 ]
 
-// All of them run at once with a workspace each, because each waits most of its time.
+// They run at once, because each mostly waits.
 describe('side by side', { concurrency: 8 }, () => {
   test('timers fire late, never early', async () => {
     const { run, frozen } = await open('timers')
-    // The guest's monotonic clock continues while the machine is frozen: due timers fire late, and none fires early.
+    // The guest's monotonic clock continues while frozen.
     await run(
       `setsid bash -c 'a=$(date +%s%N); sleep 8; b=$(date +%s%N); echo $(( (b - a) / 1000000 )) >/home/user/slept' >/dev/null 2>&1 &`,
     )
@@ -184,7 +181,6 @@ describe('side by side', { concurrency: 8 }, () => {
       await client.tool(workspace, '/keepalive', { json: { seconds: 0 } })
       await staysResident(LONG_ENOUGH_SECONDS)
       await frozen()
-      // The connection is still open.
       assert.equal(await run(`kill -0 ${pid} && echo alive; kill ${pid}`), 'alive')
     })
 

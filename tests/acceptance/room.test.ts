@@ -1,4 +1,4 @@
-// Own installation: its capacity is small, its cell is killed, and it gets another engine and another agent.
+// Own installation: its capacity is small, and its cell is killed.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -7,7 +7,7 @@ import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 import { assertContinues, startWitness, type Testimony } from '../support/witness.ts'
 
-/** Memory of a default machine, including what is counted for the engine. */
+/** Includes what is counted for the engine. */
 const MACHINE_MIB = 1024 + 192
 const ROOM = 3
 const ASKED_MS = 120_000
@@ -40,7 +40,6 @@ async function open(key: string): Promise<void> {
 
 const keyOf = (id: string) => sleepers.find(({ workspace }) => workspace.id === id)?.key ?? id
 const resident = async () => (await service.inventory()).machines.map(({ subject }) => keyOf(subject.id)).sort()
-/** Keys of the workspaces that are hibernated by their row. */
 const hibernated = async () => {
   const rows = await service.query<{ key: string }>(
     "select key from workspaces where residency = 'hibernated' and observed_state = 'running' order by key",
@@ -53,7 +52,6 @@ const serves = async (key: string) => {
   await assertContinues(client, sleeper.workspace, sleeper.witness)
 }
 
-/** Checks that the granted memory fits the capacity. */
 async function assertBookFits(): Promise<void> {
   const [taken] = await service.query<{ memory_mib: number }>(
     `select coalesce(sum(memory_mib + 192), 0)::int as memory_mib from grants where kind = 'workspace' and (is_reserved or residency <> 'hibernated')`,
@@ -82,7 +80,7 @@ test('after a kill of the cell while ten wakes wait, repeated calls are answered
   for (let count = 6; count < 13; count += 1) await open(`w${count}`)
   const asleep = await hibernated()
   assert.equal(asleep.length, 10)
-  // A workspace is not evicted within a second of its last use: so long the wakes must wait.
+  // A workspace is not evicted within a second of its last use: so long the wakes wait.
   for (const { key, workspace } of sleepers) if (!asleep.includes(key)) await client.run(workspace, ['true'])
   const calls = sleepers.filter(({ key }) => asleep.includes(key)).map(({ workspace }) => once(workspace))
   await until('ten wakes wait', ASKED_MS, async () => waiting(await service.metrics('cell')) >= 10)
@@ -102,7 +100,6 @@ function waiting(metrics: ReadonlyMap<string, number>): number {
   return [...metrics].filter(([name]) => name.startsWith('berth_room_waiting')).reduce((sum, [, value]) => sum + value, 0)
 }
 
-/** Repeats the call until it succeeds, as a caller does for retryable errors. */
 async function once(workspace: OpenedWorkspace): Promise<void> {
   const json = { session_id: 'once', argv: ['sh', '-c', 'echo ran >>/home/user/once'] }
   await until(`${keyOf(workspace.id)} is answered`, ASKED_MS, async () => {

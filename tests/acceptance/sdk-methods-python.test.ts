@@ -19,7 +19,6 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** Lines that sdk/python/tests/methods_async.py prints: one per step, then a summary of all. */
 type Line = { name: string; why: string; seconds: number } | { requests: string[]; left_out: string[] }
 
 for (const [name, client] of [

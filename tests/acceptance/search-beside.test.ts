@@ -1,4 +1,4 @@
-// Own installation: its reader processes are counted, and hostd is killed.
+// Own installation: hostd is killed.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -11,7 +11,7 @@ let service: Service
 let client: Client
 let workspace: OpenedWorkspace
 
-/** Searching so many files takes the guest several times the limit after which the host takes over. */
+/** The guest takes several times the limit after which the host takes over. */
 const FILES = 8000
 const TREE = '/home/user/tree'
 const MANY = `
@@ -54,7 +54,7 @@ function lineOf(file: string): string {
     return '' // it ended
   }
 }
-/** Searches in the guest alone: a path that is not in plain form is never searched by the host. */
+/** The host never searches a path that is not in plain form. */
 async function inTheGuest(json: object = {}): Promise<SearchResult> {
   const before = readers()
   const found = await search('/home/user/./tree', json)

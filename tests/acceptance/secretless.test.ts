@@ -1,4 +1,4 @@
-// A secret whose value is only inserted into requests. Own installation: its machines reach a fake internet.
+// Own installation: its machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { createReadStream, globSync, readdirSync, readFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { type Service, startService } from '../support/service.ts'
 import { patience } from '../support/patience.ts'
 
 const ID = randomUUID()
-/** Put together at use, because this process is also searched for the value. */
+/** Put together at use: this process is also searched for the value. */
 const value = (word: string) => `sent-${ID}-${word}`
 const CONTROL = `control-${ID}`
 const PLACEHOLDER = /^berth-secret-[0-9a-f]{40}$/
@@ -41,14 +41,13 @@ after(async () => {
   await internet.close()
 })
 
-/** The guest knows the names from /etc/hosts, without a name server. */
+/** By /etc/hosts: the guest has no name server. */
 async function named(at: OpenedWorkspace): Promise<void> {
   const line = `echo '${INTERNET_ADDRESS} ${INTERNET_HOST}\n${OTHER_ADDRESS} ${OTHER_HOST}' >> /etc/hosts`
   assert.equal((await client.run(at, ['sh', '-c', line], { user: 'root' })).exit.exit_code, 0)
 }
 
 const sh = (at: OpenedWorkspace, script: string) => client.run(at, ['sh', '-c', script])
-/** Returns the Authorization header that the server received with the request of this name. */
 const sent = async (name: string) => (await internet.visited(({ url }) => url.startsWith(`/page?${name}`))).authorization
 const curl = (name: string, host = INTERNET_HOST, more = '') =>
   `curl -sS --max-time 30 ${more} -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $TOKEN" 'https://${host}/page?${name}'`
@@ -199,7 +198,7 @@ test(
     await service.query('checkpoint') // writes committed rows to files
     const kept = ['pg', 'logs', 'keys'].map((name) => path.join(service.data_dir, name))
     const saved = path.join(service.pool_path())
-    // The guest search above names the value: only the record of that command has it.
+    // The guest search above names the value: only that command's record has it.
     const withValue = await filesWith(value('two'), [...kept, path.join(service.run_dir, 'config'), saved])
     assert.deepEqual(withValue, [])
     assert.deepEqual(await filesWith(value('one'), [...kept, saved]), [])

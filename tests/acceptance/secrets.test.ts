@@ -1,4 +1,3 @@
-// A secret on real machines: who sees its value, and that no other party does.
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream, readdirSync, readFileSync } from 'node:fs'
@@ -10,11 +9,11 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { startService, type Service } from '../support/service.ts'
 
 const NAME = 'CANARY'
-/** Two values of one secret, put together at use because this process is also searched. */
+/** Put together at use: this process is also searched. */
 const value = (word: string) => `canary-${ID}-${word}`
 const ID = randomUUID()
 const CONTROL = `control-${ID}`
-/** Excluded: a memory checkpoint rightly has the values of its processes. */
+/** A memory checkpoint rightly has the values of its processes. */
 const MEMORIES = /\/checkpoints\/[^/]+\/(?!disk\/)/
 
 let service: Service
@@ -30,7 +29,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** Prints a digest, because the output of a command is kept on its disk. */
+/** Prints a digest: output is kept on the disk. */
 const SHOW = `printf %s "$${NAME}" | sha256sum | cut -c1-64`
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const seen = async (at: OpenedWorkspace, body: Record<string, unknown> = {}) =>
@@ -77,13 +76,13 @@ test('no database, log, key, disk, command line or environment of this computer 
   assert.match(await service.admin('doctor'), new RegExp(`${rotated.trim().slice(0, 8)} has 1`))
   await client.run(workspace, ['sh', '-c', `echo ${CONTROL} > /home/user/control`])
   await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
-  // The processes with the value have ended, and the agent must keep nothing of them on the disk.
+  // The agent must keep nothing of the ended processes on the disk.
   await service.query('checkpoint') // writes committed rows to files
   const either = value('') // common prefix of both values
   const kept = ['pg', 'logs', 'keys', 'compiled'].map((name) => path.join(service.data_dir, name))
   assert.deepEqual(await filesWith(either, [...kept, path.join(service.run_dir, 'config'), diskOf(workspace.id)]), [])
   assert.deepEqual(processesWith(either), [])
-  // The search works: it finds the name of the secret in the database, and text that a command wrote to the workspace's disk.
+  // The search works: it finds the secret's name in the database, and a command's text on the disk.
   assert.notDeepEqual(await filesWith(NAME, [path.join(service.data_dir, 'pg')]), [])
   assert.notDeepEqual(await filesWith(CONTROL, [diskOf(workspace.id)]), [])
 })
@@ -100,7 +99,6 @@ function diskOf(workspace_id: string): string {
   return path.join(service.pool_path(), 'ws', workspace_id)
 }
 
-/** Returns the files below these folders that contain the text, except memories of machines. */
 async function filesWith(text: string, places: string[]): Promise<string[]> {
   const found: string[] = []
   for (const place of places) {
@@ -122,13 +120,12 @@ async function holds(file: string, text: Buffer): Promise<boolean> {
     }
     return false
   } catch (error) {
-    // The file vanished during the read, or is a special file of the kernel.
+    // It vanished during the read, or is a special file of the kernel.
     if (['ENOENT', 'EINVAL', 'ENXIO'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
     throw error
   }
 }
 
-/** Returns the processes of this computer whose command line or environment contains the text. */
 function processesWith(text: string): string[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return pids

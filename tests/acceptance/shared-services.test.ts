@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { createClient } from '../support/client.ts'
 import { SHARED_SERVICES_VARIABLE, sharedService, type SharedService, startSharedServices } from '../support/shared-services.ts'
 
-// Guarantees for test files that share an installation: a file cannot see, end or keep anything of another.
+// Two files that share an installation must not affect each other.
 let stop = () => Promise.resolve()
 let one: SharedService
 let other: SharedService
@@ -18,7 +18,6 @@ before(async () => {
     Object.assign(process.env, shared.env)
     stop = shared.stop
   }
-  // Both use the same installation.
   const [first] = JSON.parse(process.env[SHARED_SERVICES_VARIABLE] ?? '[]') as string[]
   process.env[SHARED_SERVICES_VARIABLE] = JSON.stringify([first])
   one = await sharedService()

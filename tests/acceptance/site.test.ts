@@ -6,8 +6,6 @@ import { type Chromium, openChromium } from '../support/chromium.ts'
 import { until } from '../support/processes.ts'
 import { patience } from '../support/patience.ts'
 
-// The pages need only the api and a browser, no workspace.
-
 const WAIT_MS = 60_000
 const TIMEOUT = { timeout: patience(180_000) }
 

@@ -17,7 +17,6 @@ import { sharedService, type SharedService } from '../support/shared-services.ts
 import { patience } from '../support/patience.ts'
 
 const run = promisify(execFile)
-/** Packages for rsync on this computer, with its libraries. */
 const PACKAGES = ['rsync', 'libpopt0', 'libxxhash0']
 const TIMEOUT = { timeout: patience(300_000) }
 
@@ -139,7 +138,7 @@ test('an editor copies its server, starts it by a script on standard input, and 
   writeFileSync(path.join(local('server'), 'large'), large)
   await there('sh', '-c', "tar -c server | ssh -T -F config ssh.berth 'mkdir -p .editor && tar -x -C .editor'")
   const port = await freePort()
-  // The script's shell ends; the process that it started and the connection stay.
+  // The script's shell ends; its process and the connection stay.
   const script =
     "cd .editor/server && (setsid nohup python3 serve.py > said 2>&1 < /dev/null &)\nuntil grep -q '==' said; do sleep 0.1; done; cat said; exec cat\n"
   await using editor = await sshStays(['-T', '-D', `127.0.0.1:${port}`], 'bash', script)
@@ -157,7 +156,7 @@ test('the commands of docs/guides/ssh.md work on a computer that has the program
   mkdirSync(local('home/.ssh'), { recursive: true })
   mkdirSync(local('home/project'))
   writeFileSync(local('home/project/file'), 'content')
-  // OpenSSH takes the home directory from the list of users, not from $HOME. VS Code begins with a command over ssh.
+  // OpenSSH takes the home from the list of users, not from $HOME. VS Code begins with a command over ssh.
   const here = 'env -u LD_LIBRARY_PATH'
   program('ssh', `exec ${here} /usr/bin/ssh -F ~/.ssh/config "$@"`)
   program('scp', `exec /usr/bin/scp -F ~/.ssh/config "$@"`)
@@ -182,7 +181,6 @@ test('the keys are readable only by their owner and never shown', TIMEOUT, async
   assert.equal(readFileSync(local('config'), 'utf8').includes(service.api_key), false)
 })
 
-/** Echoes all input, on a port and on a socket. */
 const ECHO = `
 import os, socketserver
 class Echo(socketserver.StreamRequestHandler):
@@ -212,7 +210,7 @@ server.serve_forever()
 `
 const CURL = { encoding: 'buffer', maxBuffer: 64 << 20, timeout: patience(120_000) } as const
 
-/** Starts an ssh that runs until disposed. @returns once the remote side has sent output, when its forwards exist */
+/** @returns once the remote side has sent output, when its forwards exist */
 async function sshStays(options: readonly string[], command = 'echo ready; cat', input = ''): Promise<AsyncDisposable & { said: string }> {
   const words = ['-F', local('config'), '-o', 'ExitOnForwardFailure=yes', ...options, 'ssh.berth', command]
   const child = spawn('ssh', words, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...env() }, stdio: ['pipe', 'pipe', 'inherit'] })
@@ -247,7 +245,6 @@ async function freePort(): Promise<number> {
   return port
 }
 
-/** Writes a program into the `PATH` of the test. @returns its file */
 function program(name: string, script: string): string {
   const at = local(`bin/${name}`)
   mkdirSync(local('bin'), { recursive: true })
@@ -256,7 +253,6 @@ function program(name: string, script: string): string {
   return at
 }
 
-/** Makes an rsync of the packages, with their libraries, over this `ssh`. @returns its file */
 async function ownRsync(ssh: string): Promise<string> {
   await unpack(local('packages'), local('unpacked'))
   const libraries = readdirSync(local('unpacked/usr/lib')).map((each) => local(`unpacked/usr/lib/${each}`))

@@ -8,7 +8,6 @@ import { until } from '../support/processes.ts'
 import { type SharedService, sharedService } from '../support/shared-services.ts'
 
 const SMALL = { cpu_millis: 1000, memory_mib: 512, disk_gib: 2 }
-/** Each start appends a line to a file. The server exits on a request of /end. */
 const SERVE = `echo x >> /home/user/starts; exec python3 -c '
 import http.server, os, time
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -25,7 +24,7 @@ const SETTINGS = {
   ceiling: { ...SMALL, disk_gib: 4 },
   start: [
     { name: 'once', argv: ['sh', '-c', 'echo once >> /home/user/ran'] },
-    // Neither much output nor a process left in the background keeps a command from ending.
+    // Neither much output nor a background process keeps a command from ending.
     { name: 'loud', argv: ['sh', '-c', 'setsid sleep 1000 >/dev/null 2>&1 & head -c 50000000 /dev/zero | tr "\\\\0" x'] },
     { name: 'judge', argv: ['sh', '-c', 'echo judged >> /home/user/ran; [ "$FAIL" = no ] || { echo "FAIL is $FAIL" >&2; exit 9; }'] },
   ],

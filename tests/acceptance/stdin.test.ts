@@ -14,7 +14,6 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** Like a language server: reads a header with a length and a body, and answers with its own count. */
 const SERVER = `
 import sys, json
 count = 0
@@ -28,7 +27,6 @@ while True:
 sys.exit(7)
 `
 
-/** A client that keeps only its two offsets. */
 class Driver {
   sent = 0
   read = 0
@@ -49,7 +47,7 @@ class Driver {
     const body = Buffer.from(JSON.stringify({ id: (this.asked += 1), text }))
     return Buffer.concat([Buffer.from(`Content-Length: ${body.length}\r\n\r\n`), body])
   }
-  /** Sends each request twice, as a client does that has lost the first answer. */
+  /** Sends twice, as a client does that has lost the first answer. */
   async round(text: string): Promise<void> {
     const bytes = this.request(text)
     for (let again = 0; again < 2; again++) {
@@ -85,7 +83,6 @@ test(
     const driver = new Driver(workspace)
     for (let cycle = 0; cycle < 4; cycle++) {
       for (let turn = 0; turn < 10; turn++) await driver.round(`${cycle}.${turn} ${'é'.repeat(turn * 500)}`)
-      // Half of a request is in the pipe, or already read, during the suspend.
       const bytes = driver.request('cut')
       assert.equal((await driver.stdin(driver.sent, bytes.subarray(0, 9))).body.offset, driver.sent + 9)
       await client.operate(`/v1/workspaces/${workspace.id}/suspend`)

@@ -1,4 +1,3 @@
-// The task pages of docs/guides: each does the same in several languages.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { NO_PYTHON, runCommands, runPythonPage, runTypescript, type Sampled } from '../support/client-guides.ts'

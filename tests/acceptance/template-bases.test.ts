@@ -12,7 +12,7 @@ import { type SharedService, sharedService } from '../support/shared-services.ts
 import { entryOf, tarOf } from '../support/tars.ts'
 import { builds, type Builds } from '../support/template-builds.ts'
 
-// Uploads as bases: a root file system with a few programs, and images of it.
+// The bases are uploads: a root file system, and images of it.
 const PROGRAMS = ['cat', 'ls', 'id', 'mkdir', 'chown', 'tar', 'gzip']
 let service: SharedService
 let client: Client
@@ -32,7 +32,6 @@ after(async () => {
   await service.stop()
 })
 
-/** Makes a root file system: programs of this computer with their libraries, and two users. */
 function tinyRoot(): Buffer {
   const at = path.join(folder, 'root')
   for (const name of ['bin', 'etc', 'home/user', 'tmp']) mkdirSync(path.join(at, name), { recursive: true })
@@ -50,7 +49,6 @@ function tinyRoot(): Buffer {
 const shell = async (at: OpenedWorkspace, script: string) => (await client.run(at, ['/bin/sh', '-c', script])).stdout.trim()
 const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 
-/** Makes an OCI image layout of the layers, lowest first. */
 function image(layers: Buffer[], architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'): Buffer {
   const blobs = new Map<string, Buffer>()
   const blob = (bytes: Buffer) => {

@@ -1,4 +1,4 @@
-// Two installations: a template version made in one is opened in the other.
+// One installation opens a template version of another.
 import assert from 'node:assert/strict'
 import path from 'node:path'
 import { after, before, test } from 'node:test'

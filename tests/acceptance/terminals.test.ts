@@ -39,7 +39,6 @@ const attached = (id: string, offset = 0) =>
   attach(`${workspace.endpoint}/v1/workspaces/${workspace.id}/pty/${id}/attach?offset=${offset}`, { token: workspace.token })
 const record = async (id: string) => (await client.tool<Terminal>(workspace, `/pty/${id}`)).body
 const type = (terminal: Attached, text: string) => terminal.say({ type: 'input', data: Buffer.from(text, 'latin1').toString('base64') })
-/** Opens a shell that prints only its prompt by itself. */
 async function shell(): Promise<{ id: string; terminal: Attached; ask: (line: string, answer?: RegExp) => Promise<string> }> {
   const { id } = await opened({ argv: ['bash', '--norc', '--noprofile'], env: { PS1: 'ready> ' } })
   const terminal = await attached(id)
@@ -50,7 +49,7 @@ async function shell(): Promise<{ id: string; terminal: Attached; ask: (line: st
   }
   return { id, terminal, ask }
 }
-/** Waits until the program runs: a shell that is just forking, and its new child, ignore ctrl-C. */
+/** A shell that is forking, and its new child, ignore ctrl-C. */
 async function sleeping(seconds: number) {
   const found = await client.run(workspace, ['sh', '-c', `until pgrep -fx "sleep ${seconds}"; do :; done`], { timeout_ms: 120_000 })
   assert.equal(found.exit.exit_code, 0)
@@ -130,7 +129,7 @@ test('ctrl-C interrupts, ctrl-Z stops, fg continues, ctrl-D ends', { timeout: pa
   type(terminal, '\x03')
   await terminal.until(/ready> $/)
   assert.match(await ask('echo code $?'), /code 130\r\n/)
-  // One process without an exec to come: the engine loses a stop signal during an execve.
+  // One process without an exec: the engine loses a stop signal during an execve.
   type(terminal, 'sh -c "echo begun; while read line; do echo got \\$line; done"\n')
   await terminal.until(/begun\r\n/)
   type(terminal, '\x1a')

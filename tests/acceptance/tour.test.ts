@@ -5,7 +5,6 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { printedBy, readTour } from '../support/readme.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-// The README's tour on one real machine: first step by step, then as printed.
 let service: SharedService
 let client: Client
 let workspace: OpenedWorkspace

@@ -8,8 +8,8 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { otherPrograms, otherVersion } from '../support/other-programs.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A checkpoint can only be restored by the engine that wrote it, and its memory holds the agent of that time. The installation gets
-// another engine and another agent, twice, and the originals are removed.
+// Only the engine that wrote a checkpoint can restore it, and its memory holds the agent of that time. Engine and agent are replaced twice,
+// and the originals removed.
 const programs = otherPrograms()
 const small = { caps: { memory_mib: 512 } }
 
@@ -36,7 +36,6 @@ async function counting(key: string): Promise<void> {
   await startCounter(client, workspace)
 }
 
-/** Checks that the memory continues: the same process counts on. */
 async function goesOn(key: string, from: number): Promise<number> {
   const workspace = (opened[key] = await client.open(key, small))
   const reached = await assertCounts(client, workspace)
@@ -163,7 +162,7 @@ test('under a refused engine machines run on, memory is not restored, and the di
   )
 })
 
-/** Restarts hostd, which removes unneeded engines at its start and every five minutes. */
+/** hostd removes unneeded engines at its start and every five minutes. */
 async function lookAgain(): Promise<void> {
   await service.kill9('hostd')
   await service.ready()

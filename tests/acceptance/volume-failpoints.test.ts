@@ -11,7 +11,7 @@ import { createClient, type Answer, type Client, type OpenedWorkspace, type Requ
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// Runs the life of a volume with a kill -9 before one of its steps: at each step everything completes, once.
+// A kill -9 comes before a step of a volume's life.
 const own = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith('volume_'))
 const points: Point[] = havingTheirTurn([
   ...own.map((name): Point => ({ name, owner: FAILPOINTS[name].owner, kind: 'open' })),
@@ -38,7 +38,6 @@ after(async () => {
   markers.close()
 })
 
-/** A careful client: repeats the request with the same key until it gets an answer. */
 async function persist<T>(where: string, options: RequestOptions): Promise<Answer<T>> {
   let found: Answer<T> | undefined
   await until(`an answer of ${where}`, PATIENCE_MS, async () => {
@@ -56,7 +55,6 @@ interface Operation {
 }
 
 let keys = 0
-/** Requests an operation once, despite restarts, and waits for its end. @returns its state */
 async function operate(where: string, options: RequestOptions): Promise<string> {
   const headers = { 'idempotency-key': `volumes-${(keys += 1)}` }
   const { status, body } = await persist<{ operation: Operation; volume?: { id: string } }>(where, { method: 'POST', ...options, headers })

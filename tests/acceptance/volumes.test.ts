@@ -1,4 +1,4 @@
-// Own installation: its machines are saved, its processes are killed, and its volumes are checked on the host.
+// Own installation: its processes are killed.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'
@@ -107,7 +107,6 @@ test('a detach of a volume in use fails and its command goes on; afterwards it s
       json: { argv, session_id: `use-${argv[2]?.slice(0, 2)}` },
     })
     assert.equal(started.status, 201)
-    // The command was only started: the file shows that it uses the volume.
     await sh(workspace, `for turn in $(seq 600); do [ -e /tmp/uses-${argv[2]?.slice(0, 2)} ] && exit; sleep 0.05; done; exit 1`)
     const { state, error } = await detach(workspace, volume_id)
     assert.deepEqual([state, error?.code, error?.details['reason']], ['failed', 'dependency_failed', 'volume_busy'])
@@ -156,7 +155,6 @@ test('a volume stays attached over a suspend, a hibernation, a fork, a reset, a 
   assert.equal(await sh(await client.open('lasting', small), `cat ${at}/file`), 'kept\n')
 })
 
-/** Holds a file open, counts in a file of its own, and writes down what it reads of the held file. */
 const holding = (file: string) =>
   `exec 3< ${file}; n=0; while :; do n=$((n+1)); echo $n > /tmp/m; mv /tmp/m /tmp/n; cat <&3 > /tmp/read 2>&1; sleep 0.05; done`
 const alive = async (workspace: OpenedWorkspace) => {

@@ -23,7 +23,6 @@ interface Told {
   change?: string
 }
 
-/** A client that loses its connection and keeps only the id of its watch and its offset. */
 class Watcher {
   at: { watch_id?: string; offset: number } = { offset: 0 }
   readonly told: Told[] = []
@@ -34,7 +33,6 @@ class Watcher {
     this.workspace = workspace
     this.query = query
   }
-  /** Reads until `enough` or the end, then cuts the connection. */
   async read(enough: () => boolean): Promise<void> {
     const { watch_id, offset } = this.at
     const on = watch_id === undefined ? '' : `&watch_id=${watch_id}&offset=${offset}`
@@ -109,7 +107,6 @@ test(
     const counted = Array.from({ length: ofFork.told.length }, (_, at) => begun.offset + 1 + at)
     assert.deepEqual([offsets(ofFork), offsets(ofSource).slice(0, 10)], [counted, counted.slice(0, 10)])
 
-    // A watch that begins after the fork belongs to one workspace only.
     const later = new Watcher(source, 'path=/home/user/w&recursive=true')
     await later.read(() => later.at.watch_id !== undefined)
     const stranger = new Watcher(fork, 'path=/home/user/w&recursive=true')

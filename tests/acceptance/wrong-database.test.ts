@@ -1,4 +1,4 @@
-// Own installation: its database is restored from a dump and exchanged with that of another installation.
+// Own installation: its database is exchanged.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -40,7 +40,7 @@ async function read(key: string): Promise<string> {
 
 const filesOf = async (id: string) => (await service.inventory()).files.find(({ subject }) => subject.id === id)
 
-/** Changes the database while the cell is stopped. The cell must not act on its old rows before its start reads the new ones. */
+/** The cell must not act on its old rows before its start reads the new ones. */
 async function behindTheCellsBack(change: () => Promise<void>): Promise<void> {
   process.kill(service.pid('cell'), 'SIGSTOP')
   await change()

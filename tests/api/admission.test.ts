@@ -151,7 +151,7 @@ test('a used-up allowance suspends running workspaces and sessions, and no start
   assert.equal((await c.get(`/v1/workspaces/${other}`, { as: c.b.key })).body.ready, true)
   await organizations.set({ allowance_exhausted: null }).execute()
   assert.equal(await c.ready('session', { lifetime: 'session' }), session)
-  // A suspend that fails is tried again after a minute, not at once.
+  // A failed suspend is tried again after a minute, not at once.
   await organizations.set({ allowance_exhausted: 'allowance_used' }).execute()
   {
     using _broken = c.host.intercept('checkpoint', 'before', () => {

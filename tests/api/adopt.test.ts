@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
 import { world, type Answer, type CallOptions, type World } from './support.ts'
 
-/** A world without a cell: operations stay queued. */
+/** Without a cell, operations stay queued. */
 let still: World
 let w: CellWorld
 before(async () => {

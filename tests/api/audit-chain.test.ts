@@ -39,7 +39,6 @@ const whole = async (organization_id: string) => firstBroken(CHAIN_START, await 
 
 const verify = (...args: string[]) => adminEnd({ database_url: w.database.url }, 'audit', 'verify', ...args)
 
-/** Tampers with rows as the database owner, checks, and restores them. */
 async function tampered(change: string, check: () => Promise<void>): Promise<void> {
   const { superuser: db } = w.database
   await sql`create table kept as select * from audit_events`.execute(db)

@@ -1,13 +1,11 @@
 import { openMailbox, type Mailbox } from '../support/mailbox.ts'
 import { world, type Answer, type World, type WorldOptions } from './support.ts'
 
-/** A world whose mail arrives at a real server, with helpers to sign a person in. */
 export interface SignInWorld extends AsyncDisposable {
   w: World
   box: Mailbox
   auth(route: string, body?: unknown, as?: string | null): Promise<Answer>
   account(email: string, password?: string): Promise<void>
-  /** @returns the session's token. */
   signIn(email: string, password?: string): Promise<string>
 }
 

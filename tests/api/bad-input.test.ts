@@ -36,12 +36,12 @@ const HOSTILE: [string, string, number][] = [
   ['NUL in a secret', '{"key":"a","template":"base","secrets":["\\u0000"]}', 422],
 ]
 
-/** Upper bound of work per body. An idle computer needs less than 100 ms; a busy one needs longer, but never seconds. */
+/** An idle computer needs less than 100 ms, a busy one never seconds. */
 const WORK_MS_MAX = 2000
 
 test('no body causes an internal error, each is refused with little work, and nothing is created', async () => {
   for (const [name, body, status] of HOSTILE) {
-    // Takes the best of three: other load on the computer must not count as the cost of a refusal.
+    // Takes the best of three: other load must not count as the cost of a refusal.
     const times: number[] = []
     for (let tries = 0; tries < 3; tries++) {
       const start = performance.now()
@@ -51,7 +51,7 @@ test('no body causes an internal error, each is refused with little work, and no
       assert.ok(JSON.stringify(answer.body).length < 20_000, `${name}: the refusal itself is long`)
     }
     assert.ok(Math.min(...times) <= WORK_MS_MAX, `${name}: ${Math.min(...times)} ms`)
-    // The digest of a keyed request covers its whole body.
+    // A keyed request's digest covers its whole body.
     const keyed = await open(body, { 'idempotency-key': 'hostile' })
     assert.equal(keyed.status, status, `${name}, with a key: ${JSON.stringify(keyed.body).slice(0, 300)}`)
   }
@@ -138,7 +138,7 @@ test('`Prefer: wait` counts up to 20 and is ignored when invalid; Preference-App
   ] as const) {
     const answered = { is: false }
     const held = w.get(path, { headers: { prefer } }).finally(() => (answered.is = true))
-    // Repeats, since no event says when the server holds the call.
+    // No event says when the server holds the call.
     for (let n = 0; !answered.is && n < 2000; n++) await w.cell.move(opened.body.operation.id, 'running', `${prefer} ${n}`)
     assert.deepEqual([(await held).status, (await held).headers.get('preference-applied')], [200, applied], prefer)
   }

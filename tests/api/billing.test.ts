@@ -12,7 +12,6 @@ const DAY_MS = 24 * 3600_000
 
 let w: World
 let owner: string
-/** The last closed period, and the time at which it became final. */
 let period: { starts_at: Date; ends_at: Date }
 let now: Date
 before(async () => {
@@ -161,7 +160,6 @@ test('a period is charged by the overage decision of its time, and later decisio
   await put({ overage_enabled: true, spend_cap_minor: 700 })
   const this_period = periodOf(w.clock.now()).starts_at
   assert.deepEqual(await kept(), [[this_period.toISOString(), 700]])
-  // Overage was turned on two periods ago, and is turned off now.
   const earlier = periodOf(new Date(period.starts_at.getTime() - 1)).starts_at
   await db.deleteFrom('overage_periods').execute()
   await db.updateTable('spend_policies').set({ changed_at: earlier }).where('organization_id', '=', organization_id).execute()
@@ -203,7 +201,7 @@ test('a deleted organization is invoiced for its last month and no later one; on
     .where('id', 'in', ids)
     .execute()
   await db.updateTable('organizations').set({ deleting_at: half, deleted_at: half }).where('id', '=', gone.organization_id).execute()
-  // An invoice of that month already exists: closing it fails.
+  // An invoice of that month exists: closing it fails.
   const [there] = await db.selectFrom('invoices').selectAll().where('organization_id', '=', w.b.organization_id).execute()
   assert.ok(there)
   const other = { id: w.ids.next(), organization_id: stuck.organization_id, number: 'stuck-once', lines: '[]' }

@@ -10,7 +10,6 @@ import { layerList } from '../support/layer-lists.ts'
 import { seeder, world, type Answer, type World } from './support.ts'
 
 let w: World
-/** People, for routes that take no key: an owner of a's organization and an owner of b's. */
 let [owner, owner_id, session_of_owner, stranger] = ['', '', '', '']
 before(async () => {
   w = await world()
@@ -22,7 +21,6 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 const code = (answer: Answer) => [answer.status, answer.body.error.code]
-/** Bodies for routes whose smallest sample is not enough. */
 const GOOD_BODIES: Record<string, object> = {
   'workspaces.open': { key: 'k', template: 'base' },
   'workspaces.fork': { key: 'fork' },
@@ -75,7 +73,7 @@ test('every route with an id answers the same 404 for a missing object and for a
     const [, name] = /\{(\w+_id)\}/.exec(route.path) ?? []
     if (name === undefined) continue
     checked.push(route.id)
-    // Ids further down the path need not exist either.
+    // Ids further down need not exist either.
     const url = (id: string) => fill(route.path.replace(`{${name}}`, id), () => random)
     const missing = await send(route, url(random))
     const keys = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
@@ -131,7 +129,7 @@ test('every list takes limits of 1 to 200, files 1 to 1000, and only its own cur
   await layerList(w.database.superuser, '0'.repeat(64), ['a'])
   assert.equal((await w.post('/v1/templates/drafted/draft', { base: 'base@1' })).status, 202)
   const lists = APP_ROUTES.filter((route) => 'cursor' in propertiesOf(route.query))
-  // The package list needs a mirror, which this test lacks.
+  // The package list needs a mirror.
   for (const route of lists.filter(({ id }) => id !== 'template-packages.list')) {
     const path = fill(route.id.startsWith('draft-') ? route.path.replace('{slug}', 'drafted') : route.path, (name) => own[name] ?? '')
     const { status, body } = await w.get(`${path}?limit=200`, callerOf(route))

@@ -30,7 +30,6 @@ const operate = async (id: string, verb: string) => {
   const { body } = await w.post(`/v1/workspaces/${id}/${verb}`)
   return w.ended((body.operation ?? body).id)
 }
-/** Applies a project policy during `work`, and removes it afterwards. */
 async function withProject(body: object, work: () => Promise<void>): Promise<void> {
   await putProject(body)
   try {
@@ -93,7 +92,7 @@ test('a policy change of a workspace or its project reaches a running machine wi
   })
   await until('all is let out again', AT_ONCE_MS, () => w.host.egressOf(id)?.mode === 'allow_all')
   assert.equal(w.host.egressOf(id)?.revision, DEFAULT_REVISION)
-  // The fastest try counts, since the computer also does other work.
+  // The fastest counts: the computer also does other work.
   assert.ok(Math.min(...took) < 1000, took.join(', '))
 })
 
@@ -157,7 +156,7 @@ test('a policy change for a hibernated machine is pending, and its wake applies 
 test('a frozen machine gets a policy change at once, and stays frozen', async () => {
   const id = await w.ready('frozen')
   const entry = async () => (await w.table.fresh(id)) ?? assert.fail(id)
-  // A freeze gives way to what still uses the machine, such as the end of the open.
+  // A freeze gives way to what uses the machine, such as the end of the open.
   await until('it is frozen', 30_000, async () => {
     await w.parking.freeze(await entry())
     return (await entry()).machine?.state === 'frozen'

@@ -18,7 +18,6 @@ const put = (path: string, body: unknown, headers: Record<string, string> = {}, 
 const seeds = () => seeder(w.database, w.clock, w.ids)
 const project = () => seeds().project(w.a.organization_id, `p-${w.ids.next()}`)
 
-/** Gives the newest version of the template a ceiling during `work`. */
 async function underCeiling<T>(egress: EgressPolicy, work: () => Promise<T>): Promise<T> {
   const set = (value: string | null) => w.database.superuser.updateTable('template_versions').set({ egress: value }).execute()
   await set(JSON.stringify(egress))
@@ -29,7 +28,6 @@ async function underCeiling<T>(egress: EgressPolicy, work: () => Promise<T>): Pr
   }
 }
 
-/** Writes the report of a host about the workspace's machine, as the cell does. */
 async function acknowledge(workspace_id: string, said: { epoch: number; revision: string; state?: 'enforced' | 'failed' }) {
   const row = { workspace_id, fence: 1, state: 'enforced' as const, acknowledged_at: w.clock.now(), ...said }
   await w.database.superuser

@@ -42,7 +42,6 @@ const content = async (path: string, as: string) => {
   return Buffer.from(await response.arrayBuffer())
 }
 
-/** Returns the files of a tar by name, with a minimal reader. */
 function untar(archive: Buffer): Map<string, Buffer> {
   const tar = gunzipSync(archive)
   const files = new Map<string, Buffer>()
@@ -225,7 +224,7 @@ test('another process takes over an export from a dead one, a superseded process
     await makeAll(maker())
   }
   assert.equal((await w.get(`${path}/${id}`, { as: token })).body.state, 'running')
-  // Another process takes over while the first one is stalled: the first one's later writes are ignored.
+  // Another process takes over from the stalled one, whose later writes are ignored.
   const taken = { stood_still: false }
   w.clock.ahead_ms += 61_000
   {

@@ -164,7 +164,7 @@ test('an open or resume that answered 200 after its wait repeats as 200 while th
 })
 
 const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
-/** Routes whose answer has no token: their calls, and an optional change before the repeat. */
+/** Their answer has no token. `later` changes something before the repeat. */
 const KEPT: Record<string, { body?: object; lifetime?: 'session'; later?: (operation_id: string) => Promise<void> }> = {
   'POST suspend': {},
   'POST snapshot': { body: { label: 'kept' } },

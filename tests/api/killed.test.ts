@@ -1,4 +1,3 @@
-// Work of api processes that are killed, and how the next process continues it.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
@@ -60,7 +59,7 @@ for (const [killed_at, sent_before, sent_in_all] of [
         assert.equal(await api.ended, 'SIGKILL')
       }
       assert.deepEqual([(await mailOf(email))?.sent_at, letters(email).length], [null, sent_before])
-      // The killed process's claim on the mail has expired.
+      // The killed process's claim has expired.
       await db().updateTable('mails').set({ next_try_at: new Date() }).where('email', '=', email).execute()
       await using next = await startApiProcess(w, { mail: mail() })
       await until('it is sent', 60_000, async () => ((await mailOf(email))?.sent_at ?? null) !== null)
@@ -80,7 +79,6 @@ async function largeOrganization(slug: string): Promise<{ path: string; token: s
 }
 
 const LOCK = 23
-/** Blocks writes of a second part until `work` is done. */
 async function stoppedAtSecondPart(work: () => Promise<void>): Promise<void> {
   await sql`create or replace function wait_for_test() returns trigger language plpgsql as $$
     begin perform pg_advisory_xact_lock(${sql.lit(LOCK)}); return new; end $$`.execute(db())
@@ -92,7 +90,7 @@ async function stoppedAtSecondPart(work: () => Promise<void>): Promise<void> {
     await work()
     await sql`select pg_advisory_unlock(${sql.lit(LOCK)})`.execute(holder)
   }) // prettier-ignore
-  // The last statement of the killed process is done or refused once its connections are gone.
+  // The killed process's last statement is done or refused once its connections are gone.
   await until('its connections are gone', 60_000, async () => {
     const { rows } = await sql<{ n: number }>`select count(*)::int as n from pg_stat_activity
       where application_name = 'berth-api' and datname = current_database()`.execute(db())
@@ -104,7 +102,6 @@ async function stoppedAtSecondPart(work: () => Promise<void>): Promise<void> {
 const parts = (id: string) =>
   db().selectFrom('export_parts').select(['attempt', 'number']).where('export_id', '=', id).orderBy('attempt').orderBy('number').execute()
 
-/** Checks after the killed process's claim has expired. */
 async function assertMadeByTheNext(id: string, { path, token }: { path: string; token: string }): Promise<void> {
   assert.equal((await w.get(`${path}/${id}`, { as: token })).body.state, 'running')
   await db().updateTable('exports').set({ next_try_at: new Date() }).where('id', '=', id).execute()

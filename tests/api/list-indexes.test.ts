@@ -43,9 +43,9 @@ interface List {
   route: string
   by: string
   table: string
-  /** Most rows that a page of ten may read. */
+  /** Of a page of ten. */
   rows_max: number
-  /** Other tables that may be read whole: they have two rows here. */
+  /** These may be read whole: they have two rows here. */
   small?: string[]
   read(reads: Reader, page: Page): Promise<{ id: string }[]>
 }
@@ -239,7 +239,7 @@ const LISTS: List[] = [
 
 test('every route with pages is checked here or in list-plans.test.ts', () => {
   const paged = APP_ROUTES.filter(({ query }) => JSON.stringify(query ?? {}).includes('"cursor"')).map(({ id }) => id)
-  // Files are read by directory keys, packages from an index in memory; drafts are in template-draft-lists.test.ts.
+  // Files are read by directory keys, packages from memory; drafts are in template-draft-lists.test.ts.
   const elsewhere = paged.filter((id) => /^(workspaces\.list|template-files\.|template-packages\.|draft-)/.test(id))
   assert.deepEqual([...new Set([...LISTS.map(({ route }) => route), ...elsewhere])].sort(), paged.sort())
 })

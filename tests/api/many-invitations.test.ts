@@ -13,7 +13,7 @@ import { patience } from '../support/patience.ts'
 const { invitations_max } = LIMITS.organization
 /** In long runs 20 organizations send 10,000 invitations and a few. */
 const ORGANIZATIONS = depth({ short: 1, long: 20 })
-/** Invitations per organization that already wait. In long runs all invitations come over HTTP. */
+/** In long runs all invitations come over HTTP. */
 const WAIT_ALREADY = invitations_max - depth({ short: 50, long: invitations_max })
 const MADE = invitations_max - WAIT_ALREADY
 const TOO_MANY = 10
@@ -70,7 +70,6 @@ test(
   },
 )
 
-/** Inserts invitations in the state after their mail was sent. */
 async function waitAlready({ database, clock, ids }: World, organization_id: string, invited_by: string): Promise<string[]> {
   const created_at = clock.now()
   const times = { created_at, expires_at: invitationEnd(created_at), accepted_at: null, revoked_at: null }

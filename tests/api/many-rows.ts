@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import { manyExports } from '../support/exports.ts'
 import type { World } from './support.ts'
 
-/** Owners of the older half of the rows in most tables. */
 export interface Owners {
   workspace_id: string
   person_id: string
@@ -11,7 +10,6 @@ export interface Owners {
   template_id: string
 }
 
-/** Fills each table that a list reads with `many` rows, most of which the list must skip. */
 export async function manyRows(w: World, many: number): Promise<Owners> {
   const workspace_id = await w.running('many')
   const other = await w.running('other')
@@ -19,7 +17,7 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
   const { organization_id, project_id } = w.a
   const { superuser: db } = w.database
   const now = w.clock.now()
-  // The owner has the older half of everything, and the filters match the oldest of it.
+  // The owner has the older half, and the filters match the oldest of it.
   await sql`insert into operations (id, organization_id, project_id, workspace_id, kind, state, created_at, updated_at, completed_at)
     select ${ids()}, ${organization_id}, ${project_id}, case when n > ${many / 2} then ${other}::uuid else ${workspace_id}::uuid end,
       case when n < 8 then 'reset' else (array['suspend', 'resume'])[1 + n / 2 % 2] end, case when n < 16 then 'failed' else 'succeeded' end,
@@ -57,7 +55,6 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
     select ${ids()}, case when n > ${many / 2} then ${w.b.organization_id}::uuid else ${organization_id}::uuid end, n, 'paid',
       ${now}::timestamptz + n * interval '1 day', ${now}, 'EUR', '[]', 1, ${now}, ${now} from generate_series(1, ${many}) n`.execute(db)
   await manyExports(w, many, person_id)
-  // Most workspaces are deleted, and the live ones are the oldest.
   const other_project = w.a2.project_id
   const secret_id = w.ids.next()
   await sql`insert into secrets (id, organization_id, project_id, name, allowed_tools, version, created_at, updated_at, deleted_at)
@@ -91,11 +88,10 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
   return { workspace_id, person_id, secret_id, organizations, template_id }
 }
 
-/** Fills tables with rows of workspaces. Most of these workspaces do not exist. */
 async function manyOfWorkspaces(w: World, many: number, workspace_id: string, other: string): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
-  // A workspace has at most some fifty checkpoints. A few are expired.
+  // A workspace has at most some fifty checkpoints, a few of them expired.
   const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', other).executeTakeFirstOrThrow()
   await db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = replica`.execute(tx) // allows rows whose workspace does not exist
@@ -116,7 +112,6 @@ async function manyOfWorkspaces(w: World, many: number, workspace_id: string, ot
   })
 }
 
-/** Ids of version 7 in the order of creation. */
 function ids() {
   return sql`('01920000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
 }

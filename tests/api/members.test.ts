@@ -183,7 +183,7 @@ test('the organizations of a person, and invitations, projects and keys of an or
   )
   const answers = await Promise.all(many)
   const refused = answers.filter(({ status }) => status === 403)
-  assert.deepEqual([refused.length, refusal(refused[0] ?? answers[0]!)], [5, [403, 'quota_exceeded']]) // eslint-disable-line @typescript-eslint/no-non-null-assertion
+  assert.deepEqual([refused.length, refusal(refused[0] ?? answers[0]!)], [5, [403, 'quota_exceeded']]) // oxlint-disable-line typescript/no-non-null-assertion
   const organization_id = answers.find(({ status }) => status === 201)?.body.id as string
   const { superuser: db } = s.w.database
   const now = s.w.clock.now()
@@ -228,7 +228,7 @@ test('a key is listed with its last use, renamed, narrowed, expired and revoked'
   assert.ok(Math.abs(Date.parse((await listed()).last_used_at) - Date.now()) < 60_000)
   const change = (body: object) => s.w.call('PATCH', `${keys}/${id}`, { as, body })
   assert.deepEqual((await change({ name: 'second', tool_permissions: ['exec'] })).body.tool_permissions, ['exec'])
-  // A process forgets cached facts of a key as soon as it hears of the change.
+  // A process forgets a key's cached facts once it hears of the change.
   await until('it permits less', 10_000, async () => (await s.w.get('/v1/me', { as: api_key })).body.api_key.tool_permissions.length === 1)
   for (const expires_at of ['2020-01-01T00:00:00Z', 'soon'])
     assert.deepEqual(refusal(await change({ expires_at })), [422, 'validation_failed'])

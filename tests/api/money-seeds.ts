@@ -5,7 +5,6 @@ import type { Ids } from '../../service/lib/ids.ts'
 
 export function moneySeeds(db: Db, ids: Ids, created_at: Date) {
   return {
-    /** A CPU-hour that never expires, unless `given` says otherwise. */
     async grant(organization_id: string, given: Partial<Insertable<Database['usage_grants']>> = {}) {
       const id = ids.next()
       const times = { created_at, expires_at: null, revoked_at: null }
@@ -13,7 +12,7 @@ export function moneySeeds(db: Db, ids: Ids, created_at: Date) {
       await db.insertInto('usage_grants').values(row).execute()
       return id
     },
-    /** `month` is its own for each invoice: an organization has one invoice a month and currency. */
+    /** An organization has one invoice a month and currency. */
     async invoice(organization_id: string, month: number) {
       const id = ids.next()
       const times = { period_starts_at: new Date(Date.UTC(2031, month)), period_ends_at: new Date(Date.UTC(2031, month + 1)) }

@@ -108,7 +108,6 @@ test('30 opens with capacity for 10: 20 wait visibly, each gets capacity in orde
   const opens = await Promise.all(Array.from({ length: 30 }, (_, n) => w.open(`crowd-${n}`, { caps: SIZE })))
   const ids: string[] = opens.map(({ body }) => body.workspace.id)
   const states = async () => Promise.all(ids.map(async (id) => (await w.operations(id, '?kind=open'))[0]))
-  /** As many as fit have succeeded, and all others wait. */
   const settled = async () => {
     for (const deadline_ms = performance.now() + patience(60_000); ;) {
       const all = await states()

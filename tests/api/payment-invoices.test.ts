@@ -16,7 +16,6 @@ const LINES = [
   { kind: 'cap', plan: 'team', ...PERIOD, allowance: null, units: null, unit_minor: null, amount_minor: -100 },
 ]
 
-/** A shop whose plan is bought, with an open invoice of 52.00 EUR. */
 async function owing(): Promise<Shop & { id: string; due_at: Date }> {
   const shop = await openShop()
   await shop.buy()

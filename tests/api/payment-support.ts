@@ -6,17 +6,15 @@ import { openStripe } from '../../service/api/money/payment/stripe.ts'
 import { openPaymentDouble, type PaymentDouble } from '../support/payment-double.ts'
 import { seeder, world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 
-/** An API that sells a plan through a double of the payment service. */
 export interface Shop extends AsyncDisposable {
   w: World
   double: PaymentDouble
-  /** Session token of an owner of a who has just given their password. */
+  /** Session of an owner of a who has just given their password. */
   owner: string
   buy(plan?: string, options?: CallOptions): Promise<Answer>
   portal(): Promise<Answer>
   subscription(): Promise<Answer['body']>
   tell(body: string, headers?: Record<string, string>, base?: string): Promise<Answer>
-  /** Id of the newest checkout page. */
   page(): string
   collect(): Promise<void>
   deps: PaymentDeps

@@ -55,7 +55,7 @@ test('an event that arrives twice, or after a later one, has one effect', async 
   const paid = double.pay(shop.page())
   const subscription_id = double.of('subscription')[0]?.id ?? ''
   const ended = double.cancel(subscription_id)
-  // The end of the subscription arrives before its beginning.
+  // The subscription's end arrives before its beginning.
   for (const event of [ended, paid, paid, ended]) assert.equal((await shop.tell(event)).status, 200)
   await shop.collect()
   await shop.collect()
@@ -114,7 +114,7 @@ test('a second plan cannot be bought; a second paid subscription is cancelled re
   const first = shop.page()
   await shop.buy('studio')
   const second = shop.page()
-  // The first page is closed, but its person paid at that moment.
+  // The person paid the first page as it was closed.
   assert.equal(double.things.get(first)?.['status'], 'expired')
   await shop.tell(double.pay(second))
   await shop.tell(double.pay(first))
@@ -138,7 +138,7 @@ test('of concurrent checkouts one has an open page, and the others are supersede
   await using shop = await openShop()
   const answers = await Promise.all([1, 2, 3, 4].map(() => shop.buy()))
   const reasons = answers.map((answer) => (answer.status === 201 ? '201' : answer.body.error.details.reason)).sort()
-  // Checkouts in sequence all get a page, and only the last page stays open.
+  // Checkouts in sequence all get a page; only the last stays open.
   assert.deepEqual([reasons.every((reason) => reason === '201' || reason === 'checkout_superseded'), reasons[0]], [true, '201'])
   const open = shop.double.of('checkout.session').filter(({ status }) => status === 'open')
   assert.equal(open.length, 1)
@@ -213,7 +213,6 @@ test('the next poll tells the payment service of a plan that an operator has cha
   shop.w.clock.ahead_ms += (LIMITS.payment.look_again_seconds + 60) * 1000
   await shop.collect()
   assert.deepEqual(shop.double.things.get(shop.subscription_id)?.['metadata'], { plan: 'studio' })
-  // A plan that an operator gave stays when the subscription ends.
   await shop.tell(shop.double.cancel(shop.subscription_id))
   await shop.collect()
   assert.equal((await shop.subscription()).plan.slug, 'studio')

@@ -5,7 +5,6 @@ import type { SignInLimits } from '../../service/api/access/auth/sign-in-bounds.
 import type { Db } from '../../service/db/database.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 
-/** Limits that no test reaches by accident. */
 export const NO_BOUNDS: SignInLimits = {
   wrong_passwords_per_account_and_hour: 1e9,
   wrong_passwords_per_source_and_minute: 1e9,
@@ -17,11 +16,10 @@ export const NO_BOUNDS: SignInLimits = {
 
 export interface PersonOptions {
   email_verified?: boolean
-  /** Whether the session's password check is recent. */
   stepped_up?: boolean
 }
 
-/** The password of every seeded person. Its hash has cheap parameters, since no test guesses it. */
+/** Every seeded person has it. Its hash is cheap, since no test guesses it. */
 export const PASSWORD = 'correct horse battery staple'
 const PASSWORD_HASH = hashSync(PASSWORD, { memoryCost: 64, timeCost: 1, parallelism: 1 })
 const SESSION_MS = 90 * 24 * 3600 * 1000
@@ -50,7 +48,6 @@ export function personSeeds(db: Db, ids: Ids, created_at: Date) {
       await insertSession(id, createHash('sha256').update(token).digest(), stepped_up ? created_at : null)
       return { id, token, email }
     },
-    /** Makes another session of a person; no test has its token. */
     session: (person_id: string) => insertSession(person_id, randomBytes(32), null),
   }
 }

@@ -1,4 +1,3 @@
-// The keys that seal secrets: their rotation, and the remains of erased secrets.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { readdirSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
@@ -26,14 +25,12 @@ import { world, type World } from './support.ts'
 import { ADMIN_PROGRAM } from '../support/admin.ts'
 
 const VALUES = 400
-/** How often a rotation is killed, at random moments. */
 const KILLS = depth({ short: 3, long: 20 })
 
 let w: World
 let directory: string
 let workspace_id: string
 let secrets: Secrets
-/** Command that wraps the keys that operators make. */
 let command = ''
 const logged: string[] = []
 before(async () => {
@@ -90,7 +87,6 @@ test('a rotation that is killed repeatedly continues, every read stays right, an
   for (let kill = 0; kill < KILLS; kill++) {
     const child = spawn(process.execPath, [ADMIN_PROGRAM, 'keys', 'rotate-kek'], { env: env(), stdio: 'ignore' })
     const exited = once(child, 'exit')
-    // Kills at any moment after the key exists: in the middle, or while the key is made the first time.
     await Promise.race([exited, wait(300 + Math.random() * 700)])
     child.kill('SIGKILL')
     await exited

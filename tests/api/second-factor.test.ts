@@ -11,12 +11,10 @@ before(async () => {
 after(() => s[Symbol.asyncDispose]())
 
 const STEP_MS = 30_000
-/** What the authenticator shows: `ahead_ms` of the clock of this computer. */
 const codeOf = (secret: string, ahead_ms = s.w.clock.ahead_ms) =>
   new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: Date.now() + ahead_ms })
 const wrongFor = (secret: string) => String((Number(codeOf(secret)) + 500_000) % 1_000_000).padStart(6, '0')
 
-/** An account with two factors, in a time step of its own. */
 async function withFactor(email: string): Promise<{ secret: string; code: string; codes: string[]; token: string }> {
   await s.account(email)
   const first = await s.signIn(email)
@@ -79,7 +77,7 @@ test('a sign-in waits for its code: nothing else takes its session, and a code i
   assert.deepEqual(refusal(await s.w.get('/v1/me', { as: waiting })), [403, 'mfa_required'])
   const seen = await s.w.get('/v1/auth/session', { as: waiting })
   assert.deepEqual([seen.body.mfa_required, seen.body.user, seen.body.stepped_up_until], [true, null, null])
-  // The code that turned it on was taken. The next step may have begun since.
+  // The code that turned it on was taken. The next step may have begun.
   assert.deepEqual(refusal(await challenge(waiting, { code: taken })), [401, 'invalid_credentials'])
   await later(2 * STEP_MS, async () => {
     const code = codeOf(secret)

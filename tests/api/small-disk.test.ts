@@ -1,4 +1,4 @@
-// Tests on a small file system of their own, which tenants fill up to their limits.
+// Tenants fill a small file system of its own.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { type World, world } from './support.ts'
 
 const MIB = 2 ** 20
 const RESERVE = 128 * MIB
-/** Bytes that may differ: the file system's own files, and writes between two readings. */
+/** The file system's own files, and writes between two readings. */
 const ROUNDING = 4 * MIB
 
 let disk: SmallFileSystem
@@ -45,7 +45,6 @@ const free = () => {
   return bavail * bsize
 }
 
-/** Uses some of the reserve, as PostgreSQL's writes do. */
 function fromReserve(): Disposable {
   const file = join(disk.path, 'pg')
   writeFileSync(file, Buffer.alloc(16 * MIB), { flush: true })
@@ -62,7 +61,6 @@ const send = (id: string, offset: number, bytes: number, as = w.a.key) =>
     body: new Uint8Array(bytes),
   })
 
-/** Uploads the largest parts that are accepted, until the smallest is refused. */
 async function fillByUploads(as: string): Promise<string> {
   const id = await beginUpload(as)
   let offset = 0

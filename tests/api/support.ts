@@ -18,15 +18,14 @@ import { until } from '../support/processes.ts'
 import { moneySeeds } from './money-seeds.ts'
 import { NO_BOUNDS, personSeeds } from './people-seeds.ts'
 
-/** A clock that a test can set forward. */
 export interface TestClock extends Clock {
   ahead_ms: number
 }
 
 export interface Answer {
   status: number
-  // Bodies have many shapes, and the server has checked each against its schema.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  // Bodies have many shapes, each checked by the server against its schema.
+  // oxlint-disable-next-line typescript/no-explicit-any
   body: any
   headers: Headers
 }
@@ -43,20 +42,18 @@ export interface World extends AsyncDisposable {
   clock: TestClock
   ids: Ids
   base: string
-  /** Starts a second api process on the same database, and returns its URL. */
+  /** On the same database. @returns its URL */
   second(): Promise<string>
   a: Tenant
   a2: Tenant
   b: Tenant
   cell_id: string
   keys_dir: string
-  /** A cell's key, which opens secrets. */
   sealing_key: SealingKey
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   post(path: string, body?: unknown, options?: CallOptions): Promise<Answer>
   get(path: string, options?: CallOptions): Promise<Answer>
   open(key: string, body?: object, options?: CallOptions): Promise<Answer>
-  /** Opens a key and makes its workspace run. @returns the workspace's id */
   running(key: string, body?: object): Promise<string>
   cell: FakeCell
 }
@@ -84,15 +81,15 @@ type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' |
 export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | Waits | 'cors_origins'> {
   check?: boolean
   registration?: 'invitation' | 'open' | string[]
-  /** Default: limits that no test reaches by accident. */
+  /** Default: no test reaches them by accident. */
   sign_in_limits?: SignInLimits
   /** Default: mail waits until a test sends it. */
   mail?: MailConfig
-  /** Default: the deletion of an organization waits until a test runs it. */
+  /** Default: the deletion waits until a test runs it. */
   ends_organizations?: boolean
 }
 
-/** An API with two organizations, over a real PostgreSQL with its real roles; SQL plays the cell. */
+/** Two organizations, over a real PostgreSQL with its real roles; SQL plays the cell. */
 export async function world({ check = true, ...given }: WorldOptions = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
@@ -330,10 +327,9 @@ export function seeder({ superuser: db }: TestDatabase, clock: Clock, ids: Ids) 
 }
 
 export interface FakeCell {
-  /** Ends an operation well, as the runner does: its state, its workspace's, and its holds in one transaction. */
+  /** As the runner: the operation's state, its workspace's and its holds change in one transaction. */
   succeed(operation_id: string): Promise<void>
   fail(operation_id: string, error?: { code: string; message: string; retryable: boolean }): Promise<void>
-  /** Sets a state that does not end the operation. */
   move(operation_id: string, state: 'capacity_pending' | 'running', state_reason?: string): Promise<void>
 }
 
@@ -353,7 +349,6 @@ const AFTER_FAILURE: typeof AFTER = {
   delete: { observed_state: 'deleting' },
 }
 
-/** Changes rows as the cell does, under the cell's role. */
 export function fakeCell({ cell: db }: TestDatabase, clock: Clock): FakeCell {
   const end = async (operation_id: string, state: 'succeeded' | 'failed', error: object | null) => {
     const now = clock.now()
@@ -388,7 +383,6 @@ export function fakeCell({ cell: db }: TestDatabase, clock: Clock): FakeCell {
   }
 }
 
-/** Returns when the entry of an Idempotency-Key exists: its call has begun. */
 export async function keyKept(w: World, key: string): Promise<void> {
   const entries = w.database.superuser.selectFrom('idempotency_entries').select('key').where('key', '=', key)
   await until('the key is kept', 30_000, async () => (await entries.executeTakeFirst()) !== undefined)

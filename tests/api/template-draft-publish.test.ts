@@ -60,7 +60,6 @@ for (const form of FORMS) {
     write(instance, '/home/user/kept', 'of the instance')
     write(instance, '/home/user/more', 'of the instance')
     assert.deepEqual([read(id, '/home/user/kept'), read(id, '/home/user/more')], ['later', undefined])
-    // A reset returns to the state, not to the base.
     await w.ended((await w.post(`/v1/workspaces/${instance}/reset`, { confirm_destructive: true })).body.id)
     assert.deepEqual([read(instance, '/home/user/kept'), read(instance, '/home/user/more')], ['captured', undefined])
 
@@ -72,7 +71,6 @@ for (const form of FORMS) {
     assert.equal(read(opened, '/home/user/kept'), 'captured')
     const [base, made] = [(await w.get('/v1/templates/base/versions/1')).body, (await w.get(`/v1/templates/whole-${form}/versions/1`)).body]
     assert.deepEqual([made.layers.slice(0, -1), made.description, made.settings], [base.layers, 'What it is', base.settings])
-    // Publishing a draft does not make it stale; without a state the draft is captured as it is.
     const draft = (await w.get(path)).body
     assert.deepEqual([draft.stale, draft.draft_base_version, draft.latest_version], [false, 1, 1])
     const next = await w.post(`${path}/publish`, { auto_publish: true })
@@ -117,7 +115,6 @@ for (const form of FORMS) {
     const seen = ({ status, body }: Answer) => [status, body.error.retryable, body.error.details]
     assert.deepEqual(seen(lost), told)
     assert.deepEqual(seen(await w.call('DELETE', path)), told)
-    // The workspace is always released: the unfinished build ends.
     assert.equal((await w.call('DELETE', `/v1/workspaces/${id}`)).status, 202)
     const build = await finished(build_id)
     assert.deepEqual([build.state, build.error.code, build.version], ['canceled', 'canceled', null])

@@ -190,7 +190,6 @@ for (const form of FORMS) {
     const more = (await w.get(`${path}/states?limit=200&cursor=${listed.next_cursor}`)).body
     const all = [...listed.data, ...more.data].map(({ id }: { id: string }) => id)
     assert.deepEqual([all, new Set(all).size], [[...all].sort().reverse(), limit_value])
-    // The owner deletes a state, which allows another one.
     const { id, checkpoint_id } = listed.data[0]
     assert.equal((await w.call('DELETE', `/v1/workspaces/${workspace_id}/checkpoints/${checkpoint_id}`)).status, 204)
     assert.deepEqual(said(await w.post(`${path}/test-instances`, { state_id: id })), [404, 'not_found', 'draft_state_not_found'])
@@ -283,7 +282,6 @@ for (const form of FORMS) {
   })
 }
 
-/** Ends an operation of a workspace without a change. */
 async function release(id: string): Promise<void> {
   const { superuser: db } = w.database
   await db.updateTable('operations').set({ state: 'failed', completed_at: w.clock.now() }).where('id', '=', id).execute()

@@ -140,7 +140,6 @@ test('a Dockerfile becomes a recipe with the values of its build arguments', asy
 const of = (recipe: object) => ({ recipe: { base: 'base', ...recipe } })
 const many = <T>(count: number, one: (at: number) => T) => Array.from({ length: count }, (_, at) => one(at))
 const { files_max, steps_max, hosts_max } = LIMITS.build
-/** Bodies with exactly one defect each, by the reason of the refusal. */
 const REFUSED: [reason: string | undefined, body: object, slug?: string][] = [
   ['invalid_recipe', {}],
   ['invalid_recipe', { ...of({}), dockerfile: 'FROM base' }],

@@ -29,7 +29,6 @@ after(async () => {
   rmSync(uploads_dir, { recursive: true, force: true })
 })
 
-/** Serves the part of a mirror that the package index reads. */
 async function localMirror(): Promise<typeof mirror> {
   const made: typeof mirror = { url: '', asked: [], answer: 'index', close: () => server.close() }
   const server = createServer((request, response) => {
@@ -55,7 +54,6 @@ const partNames = async (id: string) => {
   return (kept?.parts as { name: string }[]).map(({ name }) => name)
 }
 
-/** Sends a first part of 1 MiB whose last byte waits for `end`. */
 function slowPart(id: string): { end(): Promise<Answer> } {
   const { promise, resolve } = Promise.withResolvers<void>()
   const body = async function* () {
@@ -126,7 +124,7 @@ test('an upload with all bytes and no digest is finished by an empty part, or by
   for (const end of [ends.part, ends.sweep]) {
     const { id } = (await begin(bytes)).body
     assert.equal((await part(id, 0, bytes)).body.state, 'complete')
-    // The state that a process leaves when it dies between its two transactions.
+    // A process that dies between its two transactions leaves this state.
     await w.database.superuser.updateTable('template_uploads').set({ complete: false }).where('id', '=', id).execute()
     await end(id)
     assert.equal((await w.get(`/v1/template-uploads/${id}`)).body.state, 'complete')
@@ -207,7 +205,7 @@ test('an installation without uploads refuses them with its reason', async () =>
   await using none = await world({ uploads_dir: '' })
   const upload = { size_bytes: 1, sha256: '0'.repeat(64) }
   assert.deepEqual(said(await none.post('/v1/template-uploads', upload)), [503, 'dependency_unavailable', 'uploads_not_configured'])
-  // An upload from before the installation dropped uploads.
+  // It is from before the installation dropped uploads.
   const { organization_id, project_id } = none.a
   const [id, now] = [none.ids.next(), none.clock.now()]
   const earlier = { id, organization_id, project_id, ...upload, created_at: now, used_at: now }

@@ -16,7 +16,7 @@ before(async () => {
 after(() => w[Symbol.asyncDispose]())
 
 const GIB_SECOND = 2 ** 30 * 1000
-/** All tests share one moment, since an hour may end while they run. */
+/** All tests share it, since an hour may end while they run. */
 const NOW = new Date()
 const hourAgo = (hours: number) => new Date(Math.floor(NOW.getTime() / 3600_000 - hours) * 3600_000)
 const query = (values: Record<string, string>) => `?${new URLSearchParams(values).toString()}`

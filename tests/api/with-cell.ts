@@ -19,23 +19,19 @@ import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { world, type Answer, type CallOptions, type World, type WorldOptions } from './support.ts'
 
-/** The API with a cell that runs its operations on a fake machine host. */
 export interface CellWorld extends World {
   host: FakeHost
-  /** Policies in force, as the cell last observed them. */
   egress: ObservedPolicies
   trees: Trees
   table: LiveTable
   parking: Parking
   engine: Engine
   ports_deps: PortsDeps
-  /** Every guest's answer about its running commands. Several questions may run at once. */
   guests: { busy_until(asked: Parameters<AskActivity>[0]): Promise<Date | null> }
   startup: StartupGuests
-  /** One pass of the cell's clocks at this moment, with all activity written to the rows. */
+  /** One pass of the cell's clocks, with all activity written to the rows. */
   look(): Promise<void>
   advance(seconds: number): void
-  /** Opens a key and waits. @returns the workspace's id */
   ready(key: string, body?: object, options?: CallOptions): Promise<string>
   ended(operation_id: string, options?: CallOptions): Promise<Answer['body']>
   operations(workspace_id: string, query?: string): Promise<Answer['body'][]>

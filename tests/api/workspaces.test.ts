@@ -245,7 +245,6 @@ test('only sessions can be closed; a deleted other workspace is workspace_delete
   assert.equal((await w.get(`/v1/workspaces/${session}`)).body.ended_reason, 'closed')
 })
 
-/** Makes a fork that fails before its source is captured. @returns the target's id */
 async function lostFork(source: string, key: string): Promise<string> {
   using _ = w.host.intercept('checkpoint', 'before', () => {
     throw new HostFailure('no_space', 'the pool is full', { retryable: false })

@@ -12,7 +12,7 @@ import { measure, timed } from './harness.ts'
 const BATCH = 20
 const ids = createIds(systemClock)
 
-/** Row 9: a page of 50 workspaces of a project with more. */
+/** Row 9. */
 export async function listRow(service: Service): Promise<void> {
   const key = await projectWithWorkspaces(service, 200)
   await using bare = await startChild('bare-server.ts', service.database_url())
@@ -32,7 +32,7 @@ export async function listRow(service: Service): Promise<void> {
   )
 }
 
-/** Row 10: 1,000 different tokens in sequence. */
+/** Row 10. */
 export async function tokenRow(service: Service): Promise<void> {
   const { id } = await firstRow(service, 'select id from api_keys order by id limit 1')
   await using gate = await startChild('gate-server.ts', service.database_url(), String(id), '1000')
@@ -52,7 +52,6 @@ export async function tokenRow(service: Service): Promise<void> {
 const HELD = 500
 const HELD_SECONDS = 20
 
-/** Measures what 500 calls with `Prefer: wait=20` cost the api, from the first request to the last answer. */
 export async function held500Row(service: Service): Promise<void> {
   const operations = await operationsWithoutEnd(service, HELD)
   const headers = { authorization: `Bearer ${service.api_key}`, prefer: `wait=${HELD_SECONDS}` }
@@ -105,7 +104,7 @@ async function projectWithWorkspaces(service: Service, count: number): Promise<{
   return { api_key, project_id }
 }
 
-/** Creates operations of a cell that does not exist, so that they never end. */
+/** Their cell does not exist, so that they never end. */
 async function operationsWithoutEnd(service: Service, count: number): Promise<string[]> {
   const made = Array.from({ length: count }, () => ids.next())
   const cell_id = ids.next()

@@ -13,10 +13,7 @@ const BATCH = 20
 const PER_SECOND = 200
 const SECONDS = 20
 
-/**
- * Measures the cost of an audit record for a change, with fsync as in an installation and without, where only the work remains. Then
- * measures many changes of one organization next to a few of another.
- */
+/** With fsync as in an installation; without it only the work remains. */
 export async function auditRows(): Promise<void> {
   await using w = await world()
   const { api: db } = w.database
@@ -45,7 +42,7 @@ export async function auditRows(): Promise<void> {
   await linker.close()
 }
 
-/** Test databases run without fsync by default. */
+/** Test databases run without fsync. */
 async function setSync(db: Db, is_synced: boolean): Promise<void> {
   for (const name of ['fsync', 'full_page_writes']) await sql.raw(`alter system set ${name} = ${is_synced ? 'on' : 'off'}`).execute(db)
   await sql`select pg_reload_conf()`.execute(db)
@@ -70,10 +67,7 @@ function recorded({ database, ids, clock }: World, id: string): Promise<void> {
   return mutate(database.api, by, 'bench.rename', (tx) => rename(tx, id), subject)
 }
 
-/**
- * Starts changes at a fixed rate, without waiting for earlier ones. They change different rows, because changes of one row would
- * wait for each other.
- */
+/** The rate is fixed. Rows differ, because changes of one row would wait for each other. */
 async function flood(w: World): Promise<{ behind_ms: number; others_ms: number }> {
   const { organization_id } = w.a
   const by = { actor: { kind: 'service', name: 'setup' }, ids: w.ids, request_id: null, source_address: null } as const

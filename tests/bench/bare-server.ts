@@ -1,5 +1,4 @@
-// `bare-server.ts DATABASE_URL`: serves the same rows from the same database with the same driver and prepared statements, and nothing
-// else.
+// `bare-server.ts DATABASE_URL` serves the same rows with the same driver and nothing else.
 import Fastify from 'fastify'
 import { generateKeyPair, SignJWT } from 'jose'
 import pg from 'pg'

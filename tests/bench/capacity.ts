@@ -4,7 +4,7 @@ import type { Service } from '../support/service.ts'
 import { printSeconds, timed } from './harness.ts'
 import { withService } from './with-service.ts'
 
-// More workspaces than machines fit, so that capacity must be freed on demand.
+// More workspaces than fit: capacity must be freed on demand.
 
 const HUNDRED = 100
 const ROOM_MIB = 8192
@@ -12,7 +12,7 @@ const ROUND_MS = 60_000
 const CALL_SECONDS_MAX = 0.6
 
 const IDLE = 8
-/** Memory of a default machine, including what is counted for the engine. */
+/** Includes what is counted for the engine. */
 const MACHINE_MIB = 1024 + 192
 const NINTH_SECONDS_MAX = 0.5
 const NINTHS = 9
@@ -21,12 +21,11 @@ const BURST = 20
 const BURST_SECONDS_MAX = 5
 
 const PARK_MS = 120_000
-/** Disks are thin and almost nothing is written. Machines are parked with the default settings. */
+/** Disks are thin and almost empty. Parking is as by default. */
 const SETTINGS = { disk_overcommit: 1000, freeze_after_seconds: 5, hibernate_after_seconds: 600 }
 
 const ROWS: Record<string, (minutes: number) => Promise<void>> = { hundred: hundredRow, ninth: ninthRow, burst: burstRow }
 
-/** `room:hundred`, `room:ninth` or `room:burst` measures one row; `room:hundred/5` runs the first for five minutes. */
 export async function roomRows(asked?: string): Promise<void> {
   const [name, minutes] = asked?.split('/') ?? []
   if (name !== undefined && !Object.hasOwn(ROWS, name))
@@ -34,7 +33,6 @@ export async function roomRows(asked?: string): Promise<void> {
   for (const [each, row] of Object.entries(ROWS)) if (name === undefined || name === each) await row(Number(minutes ?? 2))
 }
 
-/** A hundred default workspaces with capacity for six, each used once a minute. Includes the first call of each. */
 async function hundredRow(minutes: number): Promise<void> {
   await withService({ ...SETTINGS, capacity_memory_mib: ROOM_MIB }, async (_, client) => {
     const workspaces = await many(HUNDRED, (n) => client.open(`bench-room-${n}`))
@@ -76,7 +74,6 @@ function printHundred(minutes: number, calls: number[], refused: string[]): void
   console.log(JSON.stringify({ name: 'room-hundred', minutes, p50, p95, worst, calls: calls.length, refused: refused.length, reached }))
 }
 
-/** Opens one more default workspace while the capacity is full of idle ones. */
 async function ninthRow(): Promise<void> {
   await withService({ ...SETTINGS, capacity_memory_mib: IDLE * MACHINE_MIB, freeze_after_seconds: 1 }, async (service, client) => {
     await many(IDLE, (n) => client.open(`bench-idle-${n}`))
@@ -95,7 +92,6 @@ async function frozen(service: Service): Promise<number> {
   return (await service.inventory()).machines.filter(({ state }) => state === 'frozen').length
 }
 
-/** Time until the last of many concurrent opens runs, more than the capacity of this computer. */
 async function burstRow(): Promise<void> {
   await withService(SETTINGS, async (service, client) => {
     await client.open('bench-warm')

@@ -3,10 +3,7 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-/**
- * Runs a server of a benchmark in its own process, like the service's: in the client's process it would compete for one core. The
- * first line that it prints is JSON, returned as `told`. It ends with its stdin.
- */
+/** A process of its own does not compete with the client for one core. `told` is its first line, JSON. It ends with its stdin. */
 export async function startChild(file: string, ...args: string[]): Promise<{ told: unknown } & AsyncDisposable> {
   const command = ['--disable-warning=ExperimentalWarning', path.join(import.meta.dirname, file), ...args]
   const child = spawn(process.execPath, command, { stdio: ['pipe', 'pipe', 'inherit'] })
@@ -27,7 +24,7 @@ export async function startChild(file: string, ...args: string[]): Promise<{ tol
   }
 }
 
-/** Called in the child: reports that it serves, and returns when it should end. */
+/** Called in the child. */
 export async function serveUntilTold(told: unknown): Promise<void> {
   process.stdout.write(`${JSON.stringify(told)}\n`)
   process.stdin.resume()

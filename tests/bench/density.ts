@@ -14,7 +14,7 @@ const LOOK_MS = 1000
 const BAR_MIB = 400
 const PROCESSES = ['supervisor', 'postgres', 'hostd', 'api', 'cell'] as const
 
-/** Memory of the service without machines, shared pages counted once. `density:100` uses 100 suspended workspaces. */
+/** Shared pages count once. `density:100` uses 100 suspended workspaces. */
 export async function densityRow(asked?: string): Promise<void> {
   const count = Number(asked ?? SUSPENDED)
   await withService({ ...CROWDED_SETTINGS, pool_image_gib: 24, freeze_after_seconds: 5 }, async (service, client) => {
@@ -44,7 +44,6 @@ async function many(count: number, work: (n: number) => Promise<unknown>): Promi
 
 type Memory = Record<(typeof PROCESSES)[number], number>
 
-/** Maximum of each process while the busy workspaces are in constant use. */
 async function measured(service: Service, client: Client, busy: OpenedWorkspace[]): Promise<Memory> {
   const end_ms = performance.now() + BUSY_MS
   const use = async (workspace: OpenedWorkspace) => {
@@ -65,7 +64,7 @@ async function measured(service: Service, client: Client, busy: OpenedWorkspace[
   return most
 }
 
-/** A PostgreSQL server has many processes; the children of hostd are machines and do not count. */
+/** PostgreSQL has many processes; hostd's children are machines and do not count. */
 async function memoryOf(service: Service, name: (typeof PROCESSES)[number]): Promise<number> {
   return name === 'postgres' ? treeMemoryMib([service.pid(name)]) : memoryMib(service.pid(name))
 }

@@ -8,10 +8,9 @@ import type { Service } from '../support/service.ts'
 import { measure, timed } from './harness.ts'
 
 const KEYS = 50
-/** Reads single keys: in line mode, an unfinished line is echoed only up to 4,096 characters. */
+/** In line mode, an unfinished line is echoed only up to 4,096 characters. */
 const argv = ['sh', '-c', 'stty -icanon; printf ready; exec cat > /dev/null']
 
-/** Time until a typed key is echoed, through the gateway's WebSocket and directly at the agent's socket. */
 export async function echoRow(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const workspace = await client.open('bench-echo')

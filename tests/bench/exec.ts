@@ -57,7 +57,6 @@ export async function streamRow(service: Service): Promise<void> {
   await client.operate(`/v1/workspaces/${workspace.id}`, { method: 'DELETE' })
 }
 
-/** Maximal growth of the service while a command writes to a reader that does not read. */
 export async function stalledRow(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const workspace = await client.open('bench-stalled')

@@ -19,7 +19,7 @@ const A_SECOND = 20
 const SECONDS = 60
 const BODY = { mode: 'file_first', caps: { memory_mib: 512, disk_gib: 1 } }
 
-/** Row 19: commands on files, each in its own machine. `executions:rate` measures one of the four. */
+/** Row 19. */
 export async function executionRows(only?: string): Promise<void> {
   const rows = { same: sameRow, many: manyRow, rate: rateRow, cost: costRow }
   await withService({ ...CROWDED_SETTINGS }, async (service, client) => {
@@ -58,7 +58,6 @@ async function manyRow(service: Service, client: Client): Promise<void> {
   )
 }
 
-/** Runs a fixed number a second on the workspaces in rotation, each twice a second. */
 async function rateRow(_service: Service, client: Client): Promise<void> {
   const all = await Promise.all(Array.from({ length: WORKSPACES }, (_, i) => filled(client, `rate-${i}`, FEW)))
   const period_ms = (WORKSPACES / A_SECOND) * 1000
@@ -85,7 +84,7 @@ async function rateRow(_service: Service, client: Client): Promise<void> {
 
 const COSTED = 100
 
-/** CPU milliseconds of each process per execution, including the replacement of the warm sandbox. */
+/** Includes the replacement of the warm sandbox. */
 async function costRow(service: Service, client: Client): Promise<void> {
   const workspace = await filled(client, 'cost', SAME)
   for (let i = 0; i < COSTED / 2; i++) await execute(client, workspace) // warm up the code

@@ -10,7 +10,6 @@ const OPERATIONS_EACH = 10
 const RECORDS_EACH = 20
 const TIMES = 3
 
-/** Exports an organization with 10,000 busy workspaces. */
 export async function exportRows(): Promise<void> {
   await using w = await world({ check: false })
   await fill(w)

@@ -7,7 +7,6 @@ const FORKS = 5
 const CAPS_MIB = 512
 const LARGE_MIB = 870
 
-/** Measures concurrent forks of one source against a single one, and a fork of a large guest against its suspend and resume. */
 export async function forksRows(service: Service, only?: string): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   if (only !== 'large') await atOnceRow(service, client)
@@ -43,7 +42,6 @@ async function largeRow(service: Service, client: Client): Promise<void> {
 
 let n = 0
 
-/** @returns the time until all forks run */
 async function forked(service: Service, client: Client, source: OpenedWorkspace, count: number): Promise<number> {
   await service.slots_ready()
   const keys = Array.from({ length: count }, () => `bench-forks-${n++}`)

@@ -1,5 +1,5 @@
-// Command forward-proxy is the reference of the row `secretless`: a plain forward proxy for CONNECT tunnels.
-// `forward-proxy LISTEN SERVER` connects every name to the server.
+// Command forward-proxy is the reference of the row `secretless`: `forward-proxy LISTEN SERVER` connects every
+// CONNECT tunnel to the server.
 package main
 
 import (

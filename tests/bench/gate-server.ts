@@ -1,4 +1,4 @@
-// `gate-server.ts DATABASE_URL API_KEY_ID TOKENS`: serves one route of the gateway twice, with and without the check of tool tokens.
+// `gate-server.ts DATABASE_URL API_KEY_ID TOKENS` serves a gateway route with and without the check of tool tokens.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'

@@ -1,14 +1,14 @@
-/** Reference and subject alternate in short blocks (A B, B A) in one run. The result is the median of the pairs' ratios. */
+/** Reference and subject alternate in short blocks (A B, B A). The result is the median of the pairs' ratios. */
 export interface Row {
   row: number
   name: string
   title: string
-  /** The limit of the column "ahead of every peer", as a ratio of times (subject ÷ reference) or of rates. */
+  /** Column "ahead of every peer": a ratio of times (subject ÷ reference) or of rates. */
   bar: { at_most: number } | { at_least: number } | null
 }
 
 export interface Pairs {
-  /** Takes one sample in milliseconds. A block repeats it for at most block_ms and uses the median. */
+  /** One sample in milliseconds. A block repeats it for at most block_ms and uses the median. */
   reference(): Promise<number>
   subject(): Promise<number>
 }
@@ -19,7 +19,7 @@ export interface Options {
   pairs?: number
   block_ms?: number
   samples_max?: number
-  /** Subject runs before the first measured one, because a new service still compiles its code. */
+  /** Before the first measured subject: a new service still compiles its code. */
   warm_ups?: number
 }
 
@@ -42,7 +42,7 @@ async function block(sample: () => Promise<number>, { block_ms = 1000, samples_m
   return median(samples)
 }
 
-/** Measures one row and prints a line for people, then one JSON line. `rate` inverts the ratio (higher is better). */
+/** `rate` inverts the ratio (higher is better). */
 export async function measure(row: Row, work: Pairs, options: Options & { rate?: boolean } = {}): Promise<void> {
   await work.reference() // warm-up, dropped
   for (let i = 0; i < (options.warm_ups ?? 1); i++) await work.subject()
@@ -50,7 +50,7 @@ export async function measure(row: Row, work: Pairs, options: Options & { rate?:
   const references: number[] = []
   const subjects: number[] = []
   for (let pair = 0; pair < pairs; pair++) {
-    // A B, then B A: a drift of the computer's speed affects both equally.
+    // A B, then B A: a drift of speed affects both equally.
     if (pair % 2 === 0) references.push(await block(work.reference, options))
     subjects.push(await block(work.subject, options))
     if (pair % 2 === 1) references.push(await block(work.reference, options))
@@ -62,7 +62,7 @@ export async function measure(row: Row, work: Pairs, options: Options & { rate?:
   print(row, ratios, references, subjects, options.unit ?? 'ms')
 }
 
-/** Prints a row without a reference: samples in milliseconds against a limit in seconds, for the slowest or the median. */
+/** Milliseconds against a limit in seconds, for the slowest or the median. */
 export function printSeconds(
   name: string,
   title: string,

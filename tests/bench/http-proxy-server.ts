@@ -1,4 +1,3 @@
-// `http-proxy-server.ts URL`: the reference as documented, with keep-alive on both sides.
 import { Agent, createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import httpProxy from 'http-proxy'

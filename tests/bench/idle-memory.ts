@@ -11,7 +11,6 @@ import { createRawSandbox } from './raw-sandbox.ts'
 const execute = promisify(execFile)
 const ONCE = { samples_max: 1, pairs: 9, unit: 'MiB' }
 
-/** Memory of an idle workspace that has run a command, against a bare sandbox of the engine with the same agent. */
 export async function idleMemoryRow(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const workspace = await client.open('bench-memory')
@@ -40,7 +39,7 @@ export async function idleMemoryRow(service: Service): Promise<void> {
   }
 }
 
-/** MiB of a sandbox's processes, shared pages counted once: the engine's kernel, its file server, and the processes of guest code. */
+/** MiB, shared pages counted once: the engine's kernel, its file server, and guest code. */
 async function memoryOf(sandbox: string): Promise<number> {
   const { stdout } = await execute('pgrep', ['--full', `^runsc-(sandbox|gofer) .*${sandbox}( |$)`])
   return treeMemoryMib(stdout.trim().split('\n').map(Number))

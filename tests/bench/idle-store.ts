@@ -1,10 +1,7 @@
 import pg from 'pg'
 import type { TestDatabase } from '../support/postgres.ts'
 
-/**
- * Copies one workspace into many running ones with a history. They are idle long enough to be checked but not to be suspended; the
- * original stays suspended.
- */
+/** Idle long enough to be checked but not suspended. */
 export async function fill(database: TestDatabase, like: { workspace_id: string; cell_id: string; count: number }): Promise<void> {
   const client = new pg.Client({ connectionString: database.url })
   await client.connect()

@@ -10,8 +10,7 @@ import { freshDatabase } from '../support/postgres.ts'
 import { measure, timed } from './harness.ts'
 import { fill } from './idle-store.ts'
 
-// Measures one tick of the idle clock over all running workspaces, none of which is due: an idle service does this every five seconds.
-// The same code runs on two databases that differ only in the number of workspaces.
+// An idle service does this every five seconds. The two databases differ only in the number of workspaces.
 
 const FEW = 100
 const MANY = 10_000

@@ -32,10 +32,7 @@ import { withService } from './with-service.ts'
 import { idleTickRow } from './idle-tick.ts'
 import { idleReport } from '../simulation/idle/report.ts'
 
-/**
- * `npm run bench -- NAME …`: each benchmark measures its rows of the performance table against its own service. `NAME:GUEST`
- * measures one guest of a row with several: `suspend:small`.
- */
+/** `npm run bench -- NAME …`; `suspend:small` measures one guest of a row. */
 const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void>> = {
   exec: execRow,
   'exec-parallel': parallelRow,
@@ -63,7 +60,6 @@ const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void
   'template-builds': templateBuildRows,
 }
 
-/** Benchmarks without a whole service, or with their own. */
 const ALONE: Record<string, (guest?: string) => void | Promise<void>> = {
   audit: auditRows,
   idle: idleReport,

@@ -1,5 +1,4 @@
-// Command ndjson-server is the reference of the row `stream`: a plain Go server in the guest that sends the same
-// events.
+// Command ndjson-server is the reference of the row `stream`: it sends the same events.
 package main
 
 import (

@@ -10,7 +10,6 @@ const AGAIN_MS = 1000
 const SUSPENDS = 5
 const BOMB = ['bash', '-c', ':(){ :|:& };:']
 
-/** Measures the calls of others while guests run fork bombs on every processor. A guest that dies is opened again. */
 export async function overloadRow(): Promise<void> {
   const controller = new AbortController()
   const work = async (client: Client) => {
@@ -31,7 +30,6 @@ export async function overloadRow(): Promise<void> {
   await withService(CROWDED_SETTINGS, (_service, client) => work(client).finally(() => controller.abort()))
 }
 
-/** @returns how often a bomb was started */
 async function keepForking(client: Client, key: string, signal: AbortSignal): Promise<number> {
   let times = 0
   const goesOn = () => !signal.aborted

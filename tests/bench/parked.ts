@@ -14,13 +14,12 @@ const PARK_MS = 60_000
 const CALLS = 20
 const ONCE = { samples_max: 1, pairs: 9 }
 
-/** Measures the first call on a parked machine. Each row has its own service, configured to park idle machines soon. */
 export async function parkedRows(): Promise<void> {
   await withService({ freeze_after_seconds: 1, hibernate_after_seconds: 0 }, frozenRow)
   await withService({ freeze_after_seconds: 1, hibernate_after_seconds: 2 }, hibernatedRow)
 }
 
-/** Must reach the machine itself: /tmp is on no disk. */
+/** /tmp is on no disk: this reaches the machine itself. */
 async function call(client: Client, workspace: OpenedWorkspace): Promise<number> {
   let status = 0
   const ms = await timed(async () => {

@@ -5,12 +5,11 @@ import type { Client, OpenedWorkspace } from '../support/client.ts'
 export interface PortGuest {
   workspace: OpenedWorkspace
   visit(): Promise<void>
-  /** Streams endless bytes. @returns a function that ends the stream */
   stream(take: (bytes: number) => void): Promise<() => void>
   talk(): Promise<() => void>
 }
 
-/** Streams 1 MiB each 20 ms (50 MiB/s). Serves answers, a stream and echoing WebSockets, each in a thread. */
+/** 1 MiB each 20 ms is 50 MiB/s. */
 export const PORT_GUEST_APP = `
 import base64, hashlib, http.server, time
 class App(http.server.BaseHTTPRequestHandler):

@@ -11,7 +11,6 @@ const CALLS = 200
 const PAUSE_MS = 10
 const SETTLE_MS = 500
 
-/** p99 of the application API with 200 WebSockets and a stream of 50 MiB/s on a port, against p99 without them. */
 export async function portLoadRow(): Promise<void> {
   await withService(CROWDED_SETTINGS, async (_service, client) => {
     const guest = await openPortGuest(client, 'bench-port-load')

@@ -14,7 +14,6 @@ const FROZEN_MS_MAX = 3
 const ONCE = { samples_max: 1, pairs: 9 }
 const PYTHON = ['python3', '-c', 'import base64, hashlib, http.server, time\nopen("/tmp/ready", "w").close()\ntime.sleep(1e6)']
 
-/** Measures the request to a port that wakes its machine. `port-wakes:frozen` measures one of the three. */
 export async function portWakeRows(only?: string): Promise<void> {
   const rows: Record<string, [object, (service: Service, client: Client) => Promise<void>]> = {
     frozen: [{ freeze_after_seconds: 1, hibernate_after_seconds: 0 }, frozenRow],
@@ -26,7 +25,7 @@ export async function portWakeRows(only?: string): Promise<void> {
   }
 }
 
-/** The limit is a time, not a ratio: the first request's extra time over the next ones. */
+/** The limit is a time: the first request's extra time over the next ones. */
 async function frozenRow(service: Service, client: Client): Promise<void> {
   const guest = await openPortGuest(client, 'bench-port-frozen')
   const state = async () => (await service.inventory()).machines.find((one) => one.subject.id === guest.workspace.id)?.state

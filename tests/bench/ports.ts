@@ -16,7 +16,7 @@ const CONNECTIONS = 16
 const REQUESTS = 4_000
 const SERVES = /listen=(\S+)/
 
-/** Requests a second through the port proxy, with a fake cell that grants everything: 1 KiB answers on 16 connections. */
+/** A fake cell grants everything. */
 export async function portsRow(): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   const children: ChildProcess[] = []
@@ -69,7 +69,6 @@ function linesOf(child: ChildProcess, from: 'stdout' | 'stderr'): Interface {
   return createInterface(stream)
 }
 
-/** Returns the address from the first line of its log. */
 async function startPortd(folder: string, start: (binary: string, ...args: string[]) => ChildProcess): Promise<string> {
   const config = path.join(folder, 'portd.json')
   const settings = {

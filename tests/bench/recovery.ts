@@ -11,7 +11,6 @@ const ROUNDS = 3
 const LIMIT_MS = 120_000
 const EVERYTHING: ChildName[] = ['supervisor', 'cell', 'api', 'hostd', 'postgres']
 
-/** Kills the whole service while machines run. Measures the time until it serves, and until the doctor finds nothing. */
 export async function recoveryRow(): Promise<void> {
   await withService(CROWDED_SETTINGS, async (service, client) => {
     const workspaces: OpenedWorkspace[] = []
@@ -54,7 +53,6 @@ async function killEverything(
   return { serving, consistent }
 }
 
-/** Asks the application API and the gateway, with the old token. */
 async function answers(client: Client, workspaces: OpenedWorkspace[], n: number): Promise<boolean> {
   const workspace = workspaces[n]
   if (workspace === undefined) return false

@@ -4,7 +4,7 @@ import { startService, type Service } from '../support/service.ts'
 import { BENCH_SETTINGS } from './settings.ts'
 import { measure, timed } from './harness.ts'
 
-// The same calls against two services that differ only in the number of workspaces.
+// The two services differ only in the number of workspaces.
 
 const FEW = 100
 const MANY = 10_000
@@ -70,7 +70,6 @@ const openNew: Sample = async (service) => {
   }
 }
 
-/** Inserts suspended workspaces of one project on one cell, each with a key and two past operations. */
 async function fill(service: Service, count: number): Promise<void> {
   const client = new pg.Client({ connectionString: service.database_url() })
   await client.connect()

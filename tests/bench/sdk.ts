@@ -17,7 +17,6 @@ const STREAM_BYTES = 64 << 20
 const TIMES = 21
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-/** Measures the overhead of the SDK over its requests, of the command line over the SDK, and the start of both. */
 export async function sdkRows(service: Service): Promise<void> {
   const berth = new Berth({ url: service.base_url, apiKey: service.api_key })
   const ws = await berth.open('bench-sdk', { template: 'base' })
@@ -35,7 +34,6 @@ export async function sdkRows(service: Service): Promise<void> {
   await ws.delete()
 }
 
-/** The reference makes the same requests with `fetch` and parses the same parts, without retries or deadlines. */
 async function libraryRows(ws: Workspace, raw: OpenedWorkspace): Promise<void> {
   const base = `${raw.endpoint}/v1/workspaces/${raw.id}`
   const headers = { authorization: `Bearer ${raw.token}` }
@@ -129,7 +127,6 @@ async function commandRows(service: Service, file: string, folder: string): Prom
   printSeconds('cli-start', '`berth --version`', help, 0.08, 'median')
 }
 
-/** Time of `from berth import Berth` in a new interpreter, with compiled bytecode. */
 async function pythonRow(): Promise<void> {
   const packages = process.env['BERTH_TEST_PYTHONPATH']
   if (packages === undefined) return console.log('the packages of the Python SDK are not there (BERTH_TEST_PYTHONPATH)')

@@ -8,7 +8,6 @@ const IN_ONE = 1000
 const FILES = FOLDERS * IN_ONE
 const TREE = '/home/user/tree'
 const RARE = 'a needle that one file has'
-/** Two workspaces have the same files: one runs, one is suspended. */
 const MADE = `
 import os
 for d in range(${FOLDERS}):
@@ -21,10 +20,6 @@ with open(f'${TREE}/d{${FOLDERS} - 1:03}/f0500', 'a') as file:
 `
 const ONCE = { pairs: 5, samples_max: 1 }
 
-/**
- * Measures many files in a running guest against the same files on a suspended disk: a search that finds one line, and all pages of
- * changes against a list.
- */
 export const searchRows = (only?: string) => withService({ pool_image_gib: 6 }, (_service, client) => rows(client, only))
 
 async function rows(client: Client, only: string | undefined): Promise<void> {

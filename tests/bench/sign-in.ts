@@ -8,7 +8,6 @@ const EMAIL = 'bench@example.com'
 const PASSWORD = 'a long enough password'
 const SIGN_INS = 50
 
-/** Measures a sign-in against the bare hash, and a read while fifty clients sign in. */
 export async function signInRows(service: Service): Promise<void> {
   const kept = await hash(PASSWORD, ARGON2)
   await person(service)

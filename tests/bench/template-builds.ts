@@ -6,12 +6,9 @@ import { measure, timed } from './harness.ts'
 
 const MIB = 1 << 20
 const EGRESS = { mode: 'deny_all' } as const
-/** A step of about one CPU second; `word` makes it a different step. */
 const slowStep = (word: string) => ({ run: `: ${word}; head -c ${400 * MIB} /dev/zero | sha256sum > /srv/${word}` })
-/** A step that leaves `mib` MiB of incompressible bytes. */
 const bytes = (mib: number) => ({ run: `head -c ${mib * MIB} /dev/urandom > /srv/${mib}-mib` })
 
-/** Measures a build with one changed step, a publish of few changes on a large template, and an open with many layers. */
 export async function templateBuildRows(service: Service, only?: string): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const world = { service, client, of: builds(client) }

@@ -17,7 +17,6 @@ const SETTINGS = {
   services: [{ name: 'slow', argv: ['sh', '-c', SLOW], ready: { argv: ['test', '-e', '/home/user/began'] } }],
 }
 
-/** Measures an open until the workspace is ready, for a template whose service takes five seconds to start. */
 export async function templateRows(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))

@@ -9,10 +9,9 @@ import { withService } from './with-service.ts'
 
 const FILES = 100_000
 const IN_ONE = 1000
-/** Number of distinct contents; a larger tree repeats them. */
 const CONTENTS = 100
 
-/** Row 18: one change of a tree of many files through the API, against git and against smaller trees. */
+/** Row 18. */
 export async function treeRows(): Promise<void> {
   await withService({}, async (_service, client) => {
     const small = await treeOf(client, 'small', nested(IN_ONE))
@@ -67,7 +66,7 @@ async function treeOf(client: Client, key: string, names: string[]): Promise<Tre
 
 async function fill({ client, workspace }: Tree, below: string, names: string[]): Promise<void> {
   const at = below === '' ? '/home/user' : `/home/user/${below}`
-  // Below the entry limit of a tar, which also counts directories.
+  // A tar's entry limit also counts directories.
   for (let from = 0; from < names.length; from += 50_000) {
     const entries = names.slice(from, from + 50_000).map((name, i) => entryOf(name, `content ${i % CONTENTS}`))
     const { status, bytes } = await client.tool(workspace, `/files/tar?path=${at}&create_parents=true`, {

@@ -14,10 +14,6 @@ const TIMES = 50
 const MACHINES = 500
 const RUN = '01920000-0000-7000-8000-000000000001'
 
-/**
- * Measures the usage summary of an organization with 10,000 workspaces and a year of usage, and the monthly close of 10,000
- * organizations.
- */
 export async function usageRows(): Promise<void> {
   await using w = await world({ check: false, caller_requests_per_minute: 0, edge_requests_per_minute: 0 })
   const { superuser: db, api } = w.database
@@ -29,7 +25,7 @@ export async function usageRows(): Promise<void> {
     select ${organization_id}, ${project_id}, ${hour}::timestamptz - n * interval '1 hour', 1000, 1000, 1000 from generate_series(3, 8760) n`.execute(
     db,
   )
-  // Usage that is not final yet: a row for each workspace in each of the last three hours.
+  // Not final yet: a row for each workspace in each of three hours.
   await sql`insert into usage_samples (workspace_id, hour, organization_id, project_id, cpu_usec, memory_byte_ms, disk_byte_ms, checkpoint_byte_ms, rx_bytes, tx_bytes)
     select md5(n::text)::uuid, ${hour}::timestamptz - h * interval '1 hour', ${organization_id}, ${project_id}, 1e7, 1e15, 1e15, 0, 5, 5
     from generate_series(1, ${WORKSPACES}) n, generate_series(0, 2) h`.execute(db)
@@ -72,10 +68,7 @@ async function opened(w: World): Promise<void> {
   if (status !== 202) throw new Error(`an open answered ${status}`)
 }
 
-/**
- * Closes an hour of samples of 10,000 workspaces into ledger entries, as each cell does every ten minutes, and runs a tick of the
- * sampler.
- */
+/** As each cell does every ten minutes; then the sampler ticks. */
 async function closeOfSamples(w: World, hour: Date): Promise<void> {
   const { cell } = w.database
   const at = new Date(hour.getTime() + 2 * HOUR_MS)

@@ -29,9 +29,8 @@ const ACTIONS = {
   run: 8,
   hint: 1,
 }
-/** After some actions, clients leave a workspace alone long enough to be frozen, and mostly to be hibernated. */
 const QUIET = { share: 0.06, seconds: [2, 12] } as const
-/** Near the end of a quiet time, a client may list files. They are read from the disk, which does not wake the machine. */
+/** Files listed near the end of a quiet time are read from the disk, which does not wake the machine. */
 const PEEK = { share: 0.1, last_ms: 1500 }
 
 export async function act(actor: Actor, workspaces: Believed[], stopped: () => boolean): Promise<void> {
@@ -129,7 +128,7 @@ async function readOne(
     })
 }
 
-/** After a suspend, files are read from the disk with a token of the new epoch. */
+/** Files are then read from the disk with a token of the new epoch. */
 async function suspend(actor: Actor, seen: Believed): Promise<void> {
   if ((await operate(actor, seen, 'suspend', {})) === null) return
   const minted = await actor.caller.api<{ token: string }>(`/v1/workspaces/${seen.id}/tool-tokens`, { json: {} })
@@ -180,7 +179,7 @@ export async function readAll(actor: Actor, seen: Believed): Promise<void> {
   await testify(actor, seen)
 }
 
-/** I8 and N6: a command runs exactly once despite failures, and its output stays the same. */
+/** I8 and N6: it runs exactly once despite failures, and its output stays the same. */
 async function run(actor: Actor, seen: Believed): Promise<void> {
   const { deaths } = seen
   const ran = await runOnce(actor, seen, (session_id) => ['bash', '-c', 'echo "$0" >>/home/user/ran; seq 3000', session_id])
@@ -237,7 +236,7 @@ async function remove(actor: Actor, seen: Believed): Promise<void> {
   await open(actor, seen)
 }
 
-/** Deletes; after the answer no call may succeed (N7). */
+/** After the answer no call may succeed (N7). */
 async function end(actor: Actor, seen: Believed): Promise<boolean> {
   const answer = await actor.caller.change<Operation>(`/v1/workspaces/${seen.id}`, { method: 'DELETE' })
   if (answer.status !== 202) {

@@ -14,13 +14,12 @@ export interface Operation {
   result: Record<string, unknown> | null
 }
 
-/** A careful client: it repeats a request with the same idempotency key until it gets an answer. */
 export interface Caller {
   api<T>(path: string, options?: RequestOptions): Promise<Answer<T>>
-  /** Makes a change with a key, and sometimes repeats it, which must name the same operation. */
+  /** Sometimes repeats the change, which must name the same operation. */
   change<T>(path: string, options: RequestOptions): Promise<Answer<T>>
   ended(operation_id: string): Promise<Operation>
-  /** Calls once: an interrupted tool call may or may not have happened. null: no answer. */
+  /** Calls once: an interrupted call may have happened. null: no answer. */
   tool(url: string, options: RequestOptions): Promise<Answer<{ error?: { code: string } }> | null>
 }
 

@@ -12,11 +12,9 @@ export interface CaseContext {
   service: Service
   markers: Markers
   history: History
-  /** Minimal time for which a process stays stopped. */
   stop_ms: number
 }
 
-/** @returns `ok` with the outcome, or the failure. The service serves again afterwards. */
 export async function runCase({ service, markers, history, stop_ms }: CaseContext, point: Point, mode: Mode): Promise<string> {
   const found: History = {
     ...history,
@@ -42,7 +40,7 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
     }
     const following = watchFor(armed, ended, what_follows)
     const running = one.run({ ...armed, elsewhere: elsewhere.promise, taken_over: taken_over.signal }).finally(() => (has_ended = true))
-    // Wait for both even on failure: the next case needs a quiet service.
+    // Both, even on failure: the next case needs a quiet service.
     const [ran, followed] = await Promise.allSettled([running, following])
     await service.ready()
     const reached = await armed.fired()
@@ -59,7 +57,7 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
   }
 }
 
-/** Runs `then` once the point has fired. The operation may end first, if the point is after its end. */
+/** The operation may end first, if the point is after its end. */
 async function watchFor(armed: Armed, ended: () => boolean, then: () => Promise<void>): Promise<void> {
   for (let after_end = 0; after_end < 400; after_end += ended() ? 1 : 0) {
     if (await armed.fired()) return then()

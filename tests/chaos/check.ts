@@ -4,7 +4,6 @@ import type { History } from './history.ts'
 
 const REST_MS = 180_000
 
-/** Checks invariants that must hold at every moment of the run. */
 export async function watch(service: Service, history: History, stopped: () => boolean): Promise<void> {
   while (!stopped()) {
     await new Promise((resolve) => setTimeout(resolve, 1000))
@@ -18,7 +17,6 @@ export async function watch(service: Service, history: History, stopped: () => b
   }
 }
 
-/** After the load: waits until everything is settled, and checks that rows, host and files agree. */
 export async function checkRest(service: Service, history: History): Promise<void> {
   await rests(history, 'I2: operations do not end', async () => {
     const [row] = await service.query<{ count: number }>('select count(*)::integer as count from operations where completed_at is null')
@@ -30,7 +28,7 @@ export async function checkRest(service: Service, history: History): Promise<voi
   })
 }
 
-/** Polls until `ask` returns null. If it never does, the last result is a violation. */
+/** If `ask` never returns null, its last result is a violation. */
 export async function rests(history: History, what: string, ask: () => Promise<unknown>): Promise<void> {
   let last: unknown = null
   await until(what, REST_MS, async () => {
@@ -46,7 +44,7 @@ interface Finding {
   text: string
 }
 
-/** Checks that depend on the computer or on warm sandboxes in the making. */
+/** They depend on the computer or on warm sandboxes in the making. */
 const IGNORED_CHECKS = new Set(['data_disk', 'file_systems', 'ready_ahead'])
 
 export async function ailments(service: Service): Promise<Finding[]> {

@@ -1,5 +1,4 @@
-// `npm run failpoints -- [words] [--modes kill,stop] [--stop-seconds 3]`: runs every failpoint whose name contains a word (all without
-// one) in every mode on real machines, and prints a table.
+// `npm run failpoints -- [words] [--modes kill,stop] [--stop-seconds 3]` runs every failpoint whose name has a word (or all) in every mode.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'

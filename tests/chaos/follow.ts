@@ -8,15 +8,13 @@ import { saysReady, startSuccessor } from './successor.ts'
 export interface Following {
   stop_ms: number
   ended(): boolean
-  /** Called when another process serves at this address while the owner is stopped. */
   tookOver(address: string): void
 }
 
-/** An operation ends within 15 s of a recovery; the successor must start first, and the computer may be slow. */
+/** An operation ends within 15 s of a recovery, but the successor must start first, and the computer may be slow. */
 const TAKEN_OVER_MS = 90_000
 const NOTICED_MS = 60_000
 
-/** Acts after a point has fired: kills the other processes too, or outlasts the stopped one and lets it continue. */
 export async function follow(service: Service, owner: Owner, mode: Mode, following: Following): Promise<void> {
   if (mode === 'stop') await outlast(service, owner, following)
   if (mode === 'kill_all')
@@ -24,8 +22,8 @@ export async function follow(service: Service, owner: Owner, mode: Mode, followi
 }
 
 /**
- * A zombie is a process that continues after another one has done its work. Time alone creates none: a stopped cell keeps its lock
- * (docs/decisions/cell-and-host.md), an api holds nothing, and hostd is alone on its computer. So each case starts a real successor.
+ * A zombie continues after another process has done its work. Time alone creates none: a stopped cell keeps its lock
+ * (docs/decisions/cell-and-host.md), an api holds nothing, and hostd is alone. So each case starts a real successor.
  */
 async function outlast(service: Service, owner: Owner, following: Following): Promise<void> {
   const pid = pidOf(service, owner)
@@ -40,14 +38,13 @@ async function outlast(service: Service, owner: Owner, following: Following): Pr
   }
 }
 
-/** The caller of hostd is gone, and its successor calls with a higher fencing token as soon as hostd continues. */
+/** hostd's caller is gone; its successor calls with a higher fencing token once hostd continues. */
 async function replaceCell(service: Service): Promise<void> {
   const before = pidOf(service, 'cell')
   await service.kill9('cell')
   await until('another cell is started', TAKEN_OVER_MS, () => pidOf(service, 'cell') !== before)
 }
 
-/** A successor finishes the work. The zombie continues in parallel, detects that it is late, and then runs alone again. */
 async function succeed(service: Service, owner: 'api' | 'cell', following: Following, pid: number, stood: Promise<void>): Promise<void> {
   if (owner === 'cell') await loseLock(service)
   const successor = await startSuccessor(service, owner)
@@ -62,7 +59,7 @@ async function succeed(service: Service, owner: 'api' | 'cell', following: Follo
   }
 }
 
-/** As after a long network partition: the server ends only the connection that holds the lock. */
+/** As after a long partition: the server ends only the connection that holds the lock. */
 async function loseLock(service: Service): Promise<void> {
   const ended = await service.query(
     `select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)

@@ -7,12 +7,11 @@ export interface Accepted {
   operation_id: string
 }
 
-/** Records every acknowledged change, line by line, and every violation. */
 export interface History {
   file: string
   violations: string[]
   counts: Map<string, number>
-  /** Changes that were accepted with an operation: a repeat with the same key names the same operation for a day. */
+  /** A repeat with the same key names the same operation for a day. */
   accepted: Accepted[]
   note(what: string, about?: object): void
   violate(what: string, about: object): void

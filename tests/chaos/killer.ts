@@ -4,7 +4,7 @@ import { forgetMemory, type Believed } from './model.ts'
 import type { Random } from './random.ts'
 
 const TARGETS = { cell: 5, api: 3, hostd: 5, postgres: 2, supervisor: 1, machine: 3, everything: 2, cell_stands: 3, hostd_stands: 2 }
-/** Long enough for callers to time out and for the stopped process to be overtaken. */
+/** Callers time out, and the stopped process is overtaken. */
 const STANDS_SECONDS = [1, 12] as const
 
 export interface KillerOptions {
@@ -15,7 +15,6 @@ export interface KillerOptions {
   every_seconds: [min: number, max: number]
 }
 
-/** Kills processes at random intervals until told to stop. Waits until the killed process serves again before the next kill. */
 export async function kill(options: KillerOptions, stopped: () => boolean): Promise<void> {
   const { history, random, every_seconds } = options
   while (!stopped()) {
@@ -46,7 +45,7 @@ async function killOne({ service, history, random, workspaces }: KillerOptions, 
     return standStill(service, target === 'cell_stands' ? 'cell' : 'hostd', random.between(...STANDS_SECONDS) * 1000)
   if (target !== 'machine') return killChild(service, history, target)
   const seen = random.pick(workspaces)
-  // Counts the death before the kill, and again after it for changes that were acknowledged in between.
+  // Counts before the kill, and again after it for changes acknowledged in between.
   seen.deaths += 1
   forgetMemory(seen.content)
   await service.kill_machine(seen.id).catch(() => history.note('no_machine_to_kill', { id: seen.id }))
@@ -54,7 +53,6 @@ async function killOne({ service, history, random, workspaces }: KillerOptions, 
   forgetMemory(seen.content)
 }
 
-/** Stops a process that later continues with outdated beliefs. */
 async function standStill(service: Service, child: ChildName, ms: number): Promise<void> {
   const pid = service.pid(child)
   process.kill(pid, 'SIGSTOP')

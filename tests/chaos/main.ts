@@ -1,6 +1,5 @@
-// `npm run chaos -- --minutes 10`: real machines, clients that do everything at once, and random kills. Every acknowledged change is
-// compared with what is read back: the promises N1 to N7 of docs/operating/promises.md, and the invariants I1 to I15, named at their
-// checks. N5, I13 and I14 concern file-first workspaces, egress policies and secrets, which this run does not use.
+// `npm run chaos -- --minutes 10` compares acknowledged changes with reads: N1 to N7 of docs/operating/promises.md, and I1 to I15. N5, I13
+// and I14 concern file-first workspaces, egress policies and secrets, which it does not use.
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -43,7 +42,7 @@ const service = await startService({
     memory_overcommit: 4,
     disk_overcommit: 50,
     pool_image_gib: 24,
-    // Idle machines are parked soon, so that processes also die while parking.
+    // Idle machines park soon, so that processes also die while parking.
     freeze_after_seconds: 1,
     hibernate_after_seconds: 3,
   },

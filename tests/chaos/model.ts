@@ -1,22 +1,21 @@
-/** Possible content of a file: at least the last acknowledged number, at most the last attempted one. */
+/** At least the last acknowledged number, at most the last attempted one. */
 export interface Bounds {
   floor: number
   ceiling: number
 }
 
-/** The counting process in the guest, with the possible values of its counter. */
 export interface Witness {
   name: string
   pid: number
   floor: number
-  /** Highest possible value at `at_ms`. A timer may be late but is never early, so it grows by at most one a tick. */
+  /** Highest value at `at_ms`: a timer is never early, so it grows by at most one a tick. */
   ceiling: number
   at_ms: number
 }
 
 export type StorageKind = 'disk' | 'memory'
 export interface Content extends Record<StorageKind, Map<string, Bounds>> {
-  /** null: there is none, or its state is unknown */
+  /** null: none, or unknown */
   witness: Witness | null
 }
 
@@ -28,7 +27,7 @@ export interface Believed {
   epoch: number
   content: Content
   snapshots: Map<string, Content>
-  /** Number of kills of its machine: memory is lost only then. */
+  /** Counts kills of its machine: only they lose memory. */
   deaths: number
   lock: Lock
   /** Clients leave it alone until then, so that it can be parked. */
@@ -62,7 +61,6 @@ export function ceilingOf({ ceiling, at_ms }: Witness): number {
   return ceiling + Math.ceil((performance.now() - at_ms) / TICK_MS)
 }
 
-/** Possible content of a capture that began with `before` and ended with `after`, the content at this moment. */
 export function between(before: Content, after: Content): Content {
   const span = (from: Map<string, Bounds>, to: Map<string, Bounds>) =>
     new Map([...to].map(([name, { ceiling }]) => [name, { floor: from.get(name)?.floor ?? 0, ceiling }]))
@@ -72,20 +70,20 @@ export function between(before: Content, after: Content): Content {
   return { disk: span(before.disk, after.disk), memory: span(before.memory, after.memory), witness }
 }
 
-/** Content of a capture that resumes at a given time: its witness has not counted since the capture. */
+/** The witness has not counted since the capture. */
 export function wokenAt(captured: Content, at_ms: number): Content {
   const content = copyOf(captured)
   if (content.witness !== null) content.witness.at_ms = at_ms
   return content
 }
 
-/** After a machine has ended, its memory may be gone or come back from an older checkpoint. */
+/** After a machine's end its memory may be gone, or come back from an older checkpoint. */
 export function forgetMemory(content: Content): void {
   for (const bounds of content.memory.values()) bounds.floor = 0
   content.witness = null
 }
 
-/** A shared lock for work on a workspace, and an exclusive one for replacing its content. */
+/** Work on a workspace takes it shared, replacing its content exclusive. */
 export class Lock {
   private shared = 0
   private tail: Promise<void> = Promise.resolve()

@@ -50,7 +50,7 @@ export async function open({ caller, history }: Actor, seen: Believed): Promise<
   return false
 }
 
-/** I3: a token of an old epoch must always be refused. */
+/** I3: a token of an old epoch is refused. */
 async function refused(caller: Caller, history: History, seen: Believed, token: string): Promise<void> {
   const answer = await caller.tool(urlOf(seen, 'disk', 'anything'), { token })
   const refusal = answer === null || answer.status === 409 || answer.status === 401 || answer.status >= 500
@@ -58,7 +58,6 @@ async function refused(caller: Caller, history: History, seen: Believed, token: 
   history.count(`stale_token_${answer?.status ?? 'cut'}`)
 }
 
-/** Handles a refusal that a new token or an open can fix. */
 export async function renew(actor: Actor, seen: Believed, answer: Answer<{ error?: { code: string } }> | null): Promise<void> {
   actor.history.count(`tool_${answer?.status ?? 'cut'}`)
   if (answer?.status === 500) actor.history.violate('an internal error', { id: seen.id, body: answer.body })

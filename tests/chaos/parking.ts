@@ -13,7 +13,7 @@ export const PARK_SOON = { freeze_after_seconds: 1, hibernate_after_seconds: 2 }
 
 const PARKED_MS = 120_000
 const ACKNOWLEDGED_MS = 120_000
-/** Longer than a wake takes, shorter than the longest stop of a zombie. */
+/** Longer than a wake, shorter than a zombie's longest stop. */
 const ANSWER_MS = 20_000
 const FILES = ['/home/user/kept', '/dev/shm/kept']
 
@@ -21,7 +21,7 @@ interface Refused {
   error?: { code: string; retryable?: boolean; details?: { reason?: string } }
 }
 
-/** A workspace with a witness that is parked by timeouts alone and woken by a call. Its state and epoch must not change. */
+/** State and epoch must not change. */
 export async function prepareParking(service: Service, actor: Actor, seen: Believed, kind: Parking): Promise<Case> {
   const client = createClient(service.base_url, service.api_key)
   const at = () => ({ ...seen, operation_id: null })
@@ -36,7 +36,7 @@ export async function prepareParking(service: Service, actor: Actor, seen: Belie
   if (kind === 'wake') await until('it is hibernated', PARKED_MS, async () => (await machines()).length === 0)
   return {
     async run({ fired, taken_over }) {
-      // Makes no request until the point is reached; then calls, whatever the machine's state.
+      // Makes no request until the point is reached.
       if (kind === 'hibernate') await until('it is about to be hibernated', PARKED_MS, fired)
       await write(actor, seen, 'after', refused, taken_over)
       return ['written', ...new Set(refused)].join(', ')
@@ -55,7 +55,7 @@ export async function prepareParking(service: Service, actor: Actor, seen: Belie
   }
 }
 
-/** Writes to disk and memory until acknowledged. Refusals must be marked retryable. */
+/** Refusals must be marked retryable. */
 async function write(actor: Actor, seen: Believed, text: string, refused: string[], taken_over?: AbortSignal): Promise<void> {
   for (const path of FILES) {
     const deadline_ms = performance.now() + patience(ACKNOWLEDGED_MS)

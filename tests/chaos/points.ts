@@ -1,6 +1,6 @@
 import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
 
-/** The operation that makes a process reach a point. A hibernation has no request: it happens when there are none. */
+/** A hibernation has no request: it happens when there are none. */
 export type Kind =
   | 'open'
   | 'suspend'
@@ -17,7 +17,7 @@ export type Parking = 'hibernate' | 'wake'
 export type Owner = 'api' | 'cell' | 'hostd'
 
 export interface Point {
-  /** The name used for arming; hostd's without the prefix. */
+  /** hostd's names have no prefix. */
   name: string
   owner: Owner
   kind: Kind
@@ -26,7 +26,7 @@ export interface Point {
 export const MODES = ['kill', 'kill_all', 'stop', 'throw'] as const
 export type Mode = (typeof MODES)[number]
 
-/** Operations that reach hostd's points, by the first matching prefix. */
+/** The first matching prefix counts. */
 const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['start.', ['open']],
   ['connect.', ['open', 'wake']],
@@ -41,10 +41,11 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['layer_make.', []], // its result depends only on a disk: machine/internal/hostd tests it
   ['layer_drop.', []], // no operation triggers it: machine/internal/hostd tests it
   ['volume', []], // tests/acceptance/volume-failpoints.test.ts
+  ['tree_apply.', []], // tests/acceptance/execution-failpoints.test.ts
   ['unpause.', []], // only after an undone suspend: machine/internal/hostd tests it
 ]
 
-/** Points of hostd that volumes reach: machine/internal/hostd/failpoint.go. */
+/** machine/internal/hostd/failpoint.go has them. */
 export const VOLUME_POINTS = [
   'volume_create.storage',
   'volume_create.answer',
@@ -57,21 +58,17 @@ export const VOLUME_POINTS = [
 ] as const
 
 export function everyPoint(hostd_names: string[]): Point[] {
-  // These points have their own tests and are excluded here.
-  // Changes: tests/api/audit.test.ts.
-  // Trees: service/cell/filetree/trees/trees.test.ts.
-  // Start-ups: service/cell/operations/startup.test.ts.
-  // Template builds: tests/api/template-builds.test.ts.
-  // Warm machines: service/cell/operations/warm/warm.test.ts.
-  // Collected layers: tests/api/template-layers.test.ts.
-  // States of drafts: service/cell/operations/failpoints.test.ts.
-  // Exports: tests/api/exports.test.ts.
-  // Mails: tests/api/mail.test.ts.
-  // Payments: tests/api/payment-invoices.test.ts and payment-killed.test.ts.
-  // Volumes: tests/acceptance/volume-failpoints.test.ts.
+  // Left out, with their own tests: changes (tests/api/audit.test.ts), trees (service/cell/filetree/trees/trees.test.ts), start-ups
+  // (service/cell/operations/startup.test.ts), template builds (tests/api/template-builds.test.ts), warm machines
+  // (service/cell/operations/warm/warm.test.ts), collected layers (tests/api/template-layers.test.ts), states of drafts
+  // (service/cell/operations/failpoints.test.ts), exports (tests/api/exports.test.ts), mails (tests/api/mail.test.ts), payments
+  // (tests/api/payment-invoices.test.ts, payment-killed.test.ts), volumes and executions
+  // (tests/acceptance/volume-failpoints.test.ts, execution-failpoints.test.ts).
   const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
     (name) =>
-      !/^(change\.|tree\.|startup\.|template_build\.|warm\.|draft_state\.|layer_collect\.|export\.|mail\.|payment\.|volume_)/.test(name),
+      !/^(change\.|tree\.|startup\.|template_build\.|warm\.|draft_state\.|layer_collect\.|export\.|mail\.|payment\.|volume_|execution\.)/.test(
+        name,
+      ),
   )
   const own = names.map((name): Point => {
     const [kind] = name.split('.') as [Kind]
@@ -85,7 +82,7 @@ export function everyPoint(hostd_names: string[]): Point[] {
   return [...own, ...hostd]
 }
 
-/** Label in the table: hostd's points do not have the operation in their name. */
+/** hostd's names do not have the operation. */
 export function labelOf({ name, owner, kind }: Point): string {
   return owner === 'hostd' ? `hostd/${name}/${kind}` : name
 }

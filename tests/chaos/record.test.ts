@@ -5,7 +5,6 @@ import { after, test } from 'node:test'
 import { openHistory } from './history.ts'
 import { judgeChanges, type Recorded } from './record.ts'
 
-// Each violation that the checker must find, in a history that is otherwise valid.
 const folder = mkdtempSync('/tmp/berth-record-')
 after(() => rmSync(folder, { recursive: true }))
 

@@ -3,7 +3,7 @@ import { isTerminal, type OperationState } from '../../contract/states/operation
 import type { Service } from '../support/service.ts'
 import type { History } from './history.ts'
 
-/** One change of a row as the database saw it, in the same transaction: no change is missed between two polls. */
+/** The database writes it in the change's transaction: polls miss none. */
 export interface Change<T> {
   seq: number
   xid: string
@@ -24,7 +24,6 @@ interface OperationNote {
   kind: string
   state: OperationState
   source: string | null
-  /** Reason of an operation that no client requested. */
   reason: string | null
 }
 
@@ -103,7 +102,7 @@ const EDGES = new Set(
       .map(([from, to]) => `${from} ${to}`),
   ),
 )
-/** Transitions of a workspace that stays running in its epoch; an operation's commit makes it resident again. */
+/** The workspace stays running in its epoch; an operation's commit makes it resident again. */
 const PARKING_EDGES = new Set(['resident hibernated', 'hibernated restoring', 'restoring resident', 'restoring hibernated'])
 const BEGINNINGS = new Set<ObservedState>(['creating', 'forking'])
 const STARTS = new Set<ObservedState>(['starting', 'resuming', 'forking'])
@@ -147,10 +146,9 @@ function judgeOperations(changes: Change<OperationNote>[], history: History): vo
   }
 }
 
-/** Requests that cause operations of another name. */
 const ASKED_AS: Record<string, string> = { delete: 'DELETE', resume: 'open' }
 
-/** I15. Operations not listed here have no effect that a death could not have undone by their end. */
+/** I15. The other operations have no effect that a death could not have undone by their end. */
 function judgeEffects(
   operations: Change<OperationNote>[],
   workspaces: Change<WorkspaceNote>[],

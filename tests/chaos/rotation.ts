@@ -1,16 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { isLong } from '../support/depth.ts'
 
-/** Number of consecutive runs that cover every point. */
 const RUNS = 8
 
-/**
- * Selects the points of this run by the hash of the commit, so that a second run of the same commit repeats them.
- * BERTH_TEST_ROTATION repeats the number that a run has printed.
- */
+/** The commit's hash selects the points, so that its second run repeats them. BERTH_TEST_ROTATION repeats a printed number. */
 export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCommit())
 
-/** Selects points of one kind: at least one, and an eighth of many; all in the long run. */
+/** At least one, an eighth of many, and all in the long run. */
 export function havingTheirTurn<T>(points: readonly T[], turn = rotation): T[] {
   if (isLong) return [...points]
   const size = Math.ceil(points.length / RUNS)

@@ -14,7 +14,6 @@ type OperationKind = Exclude<Kind, Parking>
 const FILES = { disk: '/home/user/kept', memory: '/dev/shm/kept' }
 let count = 0
 
-/** Brings a workspace into the state from which the operation is requested. */
 export async function prepare(service: Service, actor: Actor, kind: Kind): Promise<Case> {
   const seen = believed()
   if (isParking(kind)) return prepareParking(service, actor, seen, kind)
@@ -78,7 +77,6 @@ async function operate(actor: Actor, seen: Believed, kind: OperationKind): Promi
   return actor.caller.ended(await asking(seen, kind)(actor))
 }
 
-/** Sends the same request with the same key to any api. */
 function asking(seen: Believed, kind: OperationKind): (actor: Actor) => Promise<string> {
   type Body = Operation & { operation?: Operation | null }
   const headers = { 'idempotency-key': randomUUID() }
@@ -94,7 +92,6 @@ function asking(seen: Believed, kind: OperationKind): (actor: Actor) => Promise<
   }
   return async (actor) => {
     const id = await ask(actor)
-    // Repeats it, as a client does after a lost answer.
     sameOperation(actor, id, await ask(actor))
     return id
   }
@@ -137,7 +134,7 @@ async function verifyFork(service: Service, actor: Actor, seen: Believed, operat
   await operate(actor, child, 'delete')
 }
 
-/** Waits until no operation is running: an open may return its token before its operation ends. */
+/** An open may return its token before its operation ends. */
 async function settled(actor: Actor, seen: Believed): Promise<void> {
   const { body } = await actor.caller.api<{ active_operation: { id: string } | null }>(`/v1/workspaces/${seen.id}`)
   if (body.active_operation !== null) await actor.caller.ended(body.active_operation.id)

@@ -6,9 +6,7 @@ import { isOk } from '../support/ask.ts'
 import { freePorts, type Service } from '../support/service.ts'
 import { pidOf } from './arm.ts'
 
-/** A second process of the same installation on its own ports: it takes over while the first is stopped. */
 export interface Successor {
-  /** Its base_url or cell_endpoint. */
   address: string
   stop(): Promise<void>
 }
@@ -38,7 +36,7 @@ export async function startSuccessor(service: Service, name: 'api' | 'cell'): Pr
   const { uid, gid } = statSync(`/proc/${first}`)
   chownSync(file, uid, gid)
   const log = openSync(path.join(service.data_dir, 'logs', `${name}-successor.log`), 'a')
-  // Same arguments as the first, but without failpoints and without the mark by which the supervisor finds its children.
+  // Without failpoints, and without the mark by which the supervisor finds its children.
   const [program = '', ...args] = readFileSync(`/proc/${first}/cmdline`, 'utf8').split('\0').slice(0, -1)
   const argv = args.map((each) => (each === own ? file : each))
   const child = spawn(program, argv, { uid, gid, cwd: '/', env: { PATH: process.env['PATH'] }, stdio: ['ignore', log, log] })
@@ -66,7 +64,6 @@ export async function startSuccessor(service: Service, name: 'api' | 'cell'): Pr
   return { address, stop }
 }
 
-/** Whether the installation's process is ready; for a cell, whether it acts for the computer. */
 export function saysReady(service: Service, name: 'api' | 'cell'): Promise<boolean> {
   return isReady(readConfig(path.join(service.run_dir, 'config', `${name}.json`)).ops_listen)
 }

@@ -4,9 +4,8 @@ import { runOnce } from './command.ts'
 import { ceilingOf, TICK_MS, type Believed, type Witness } from './model.ts'
 
 /**
- * Counts once a tick and chains hashes of its counter in memory. It appends each to a file and to a deleted open file, and keeps 64
- * MiB of random bytes. One answer proves memory, processes, disk, open files and timers. It uses so little CPU that the machine is
- * still parked. It is no command of the service, which would keep the machine resident.
+ * One answer proves memory, processes, disk, open files and timers. It uses too little CPU to prevent parking, and is no command, which
+ * would keep the machine resident.
  */
 const WITNESS = `
 import hashlib, json, os, signal, sys, time
@@ -59,7 +58,7 @@ interface Testimony {
   canary: boolean
 }
 
-/** Needs exclusive access: no capture may contain a witness that is not known yet. */
+/** Needs exclusive access: no capture may contain an unknown witness. */
 export async function startWitness(actor: Actor, seen: Believed): Promise<void> {
   if (seen.content.witness !== null) return
   const { deaths, content } = seen
@@ -71,7 +70,7 @@ export async function startWitness(actor: Actor, seen: Believed): Promise<void> 
   actor.history.note('witness_started', { id: seen.id, name })
 }
 
-/** Checks N2 and N4; does nothing if there is no witness. */
+/** Checks N2 and N4, if there is a witness. */
 export async function testify(actor: Actor, seen: Believed): Promise<void> {
   const { deaths, content } = seen
   const { witness } = content
@@ -93,7 +92,7 @@ export async function testify(actor: Actor, seen: Believed): Promise<void> {
   actor.history.count('testified')
 }
 
-/** The answer was given at some time after the question: since then it may have counted once a tick. */
+/** It answered after the question: since then it may have counted once a tick. */
 function believe(witness: Witness, seq: number, asked_ms: number): void {
   witness.floor = Math.max(witness.floor, seq)
   const counted = { ...witness, ceiling: seq + 1, at_ms: asked_ms }

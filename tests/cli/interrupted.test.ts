@@ -27,7 +27,6 @@ const made = (name: string) => {
   mkdirSync(at)
   return at
 }
-/** A workspace with only the methods that these tests call. */
 const workspace = (files: object, more: object = {}) => ({ files, ...more }) as unknown as Workspace
 const ended = { message: 'Ended by SIGINT', exit_code: 130 }
 const interrupt = () => void process.emit('SIGINT', 'SIGINT')

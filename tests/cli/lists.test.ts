@@ -1,4 +1,4 @@
-// Values that a list shows are valid arguments of the other commands, tested with the service itself.
+// Listed values are arguments of other commands of a real service.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -35,10 +35,9 @@ const berth = async (words: string, { env, ...options }: RunOptions = {}): Promi
 
 interface Row {
   list: string
-  /** Command that makes an entry for the list. */
   make?: string
   shows: string
-  /** Commands that accept the shown value in the place of X. */
+  /** They accept the shown value in the place of X. */
   taken_by: string[]
   stdin?: string
   is_persons?: boolean
@@ -75,7 +74,7 @@ for (const { list, make, shows, taken_by, stdin = '', is_persons = false } of LI
   })
 
 const TAKEN_BY_NONE = ['egress denials', 'members', 'files list']
-/** Lists that need a machine: tests/acceptance/command-lists.test.ts. */
+/** They need a machine: tests/acceptance/command-lists.test.ts. */
 const OF_MACHINES = ['commands', 'terminals', 'ps']
 
 test('every command that lists is in the table', () => {

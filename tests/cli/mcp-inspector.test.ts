@@ -37,7 +37,7 @@ after(async () => {
 
 const env = () => ({ BERTH_URL: served.url, BERTH_API_KEY: served.double.options.apiKey, BERTH_CONFIG_DIR: folder })
 
-/** Returns the inspector's output for one request. The inspector stores state in its home folder, so it gets its own. */
+/** The inspector stores state in its home, so it gets its own. */
 async function inspected(...words: string[]): Promise<unknown> {
   const { PATH = '' } = process.env
   const program = path.join(folder, 'node_modules/.bin/mcp-inspector')

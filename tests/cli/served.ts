@@ -18,12 +18,11 @@ export interface Ran {
   stderr: string
 }
 
-/** The double of the service behind a real server, and the command line as a process that calls it. */
 export interface Served extends AsyncDisposable {
   double: Double
   url: string
   folder: string
-  /** Sees each request, and delays it until its promise resolves. */
+  /** Delays each request until its promise resolves. */
   onRequest: ((url: string) => Promise<void> | void) | undefined
   berth(words: readonly string[], options?: RunOptions): Promise<Ran>
 }
@@ -32,7 +31,6 @@ export interface RunOptions {
   stdin?: string | Buffer
   env?: Record<string, string>
   during?: (pid: number) => void
-  /** A script that runs it as "$@" in its own mount namespace. */
   within?: string
 }
 
@@ -77,7 +75,6 @@ export async function serveDouble(): Promise<Served> {
   return served
 }
 
-/** Runs the command line to its end, with a minimal environment. */
 export async function runBerth(words: readonly string[], { stdin, env = {}, during, within }: RunOptions = {}): Promise<Ran> {
   const { PATH = '' } = process.env
   const command = [CLIENT_NODE, MAIN, ...words]

@@ -1,4 +1,4 @@
-// A person at a shell with the real service: sensitive actions need the password, and several projects need a choice.
+// A person at a shell uses the real service.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -43,7 +43,6 @@ after(() => server.close())
 
 const file = () => path.join(folder, 'version.json')
 
-/** Runs `berth profiles` on a terminal. @returns its output */
 async function onTerminal(env: Record<string, string> = {}): Promise<string> {
   const command = `'${process.execPath}' --disable-warning=ExperimentalWarning '${MAIN}' profiles`
   const { PATH = '' } = process.env

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 
-/** A command's output and exit code. null: it runs until it is cancelled. */
+/** null: it runs until it is cancelled. */
 export interface Played {
   stdout: string
   stderr: string
@@ -12,7 +12,6 @@ export interface Played {
 
 export interface AgentHarness {
   ask(method: string, path: string, body?: Buffer | object, key?: string): Promise<Response>
-  /** Plays the command that was just started, where no real program runs. */
   play(session_id: string, played: Played): void
   close(): Promise<void>
 }
@@ -23,7 +22,7 @@ const RECORD = [
   'stdout_bytes', 'stderr_bytes', 'stdout_available_from', 'stderr_available_from',
 ] // prettier-ignore
 
-/** Behaviour that every agent, real or fake, has and the gateway tests rely on. */
+/** Every agent behaves so, real or fake: the gateway tests rely on it. */
 export function agentConformance(name: string, open: () => Promise<AgentHarness>): void {
   void suite(`agent: ${name}`, () => {
     let agent: AgentHarness
@@ -250,7 +249,6 @@ async function readFrames(response: Response): Promise<Frame[]> {
   return frames
 }
 
-/** Joins each stream's frames, with the first offset, and checks that there is no gap. */
 function joined(frames: Frame[]): Record<string, [number, string]> {
   const streams: Record<string, [number, string]> = {}
   for (const { kind, offset, data } of frames) {

@@ -13,11 +13,10 @@ import { volumes } from './volumes-conformance.ts'
 import { workspaceSubject, type Subject } from '../../service/cell/host/subject.ts'
 
 export interface Guest {
-  /** Returns a counter that a guest process increments in memory while it runs. */
   count(): Promise<number>
   readFile(path: string): Promise<string | null>
   writeFile(path: string, text: string): Promise<void>
-  /** Reads a value in memory, which a start loses and a restore keeps. */
+  /** A start loses it, and a restore keeps it. */
   readMemory(): Promise<string | null>
   writeMemory(text: string): Promise<void>
 }
@@ -25,9 +24,7 @@ export interface Guest {
 export interface Harness {
   host: MachineHost
   layers: string[]
-  /** Connects to the guest, and starts its counter if it does not run. */
   guest(machine: Machine): Promise<Guest>
-  /** Ends the machine from outside, as a crash of the engine does. */
   kill(machine: Machine): Promise<void>
   close(): Promise<void>
 }
@@ -344,7 +341,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.deepEqual([event.kind, event.epoch, event.fence, event.boot_id], ['died', 1, machine.fence, boot_id])
       assert.deepEqual([event.counters?.subject, event.counters?.fence], [machine.subject, machine.fence])
       assert.equal(await machineOf(id), undefined)
-      // A later reader from the same position gets the event too.
+      // A later reader from this position gets the event too.
       const late = new AbortController()
       assert.equal((await firstOf(host.events(last_event, late.signal), id)).seq, event.seq)
       late.abort()
@@ -370,7 +367,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     volumes({ host: () => host, start, speak, startRequest, remove, refused })
 
     trees({ host: () => host, speak, startRequest, guest: (machine) => harness.guest(machine), refused })
-    // Last: from then on the host refuses callers without the installation's id.
+    // Last: the host then refuses callers without the installation's id.
     keeping({ host: () => host, start, speak, remove, filesOf, refused, fence: () => fence })
   })
 }

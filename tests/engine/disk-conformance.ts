@@ -20,7 +20,6 @@ interface Suite {
   refused(code: HostFailure['code']): (error: unknown) => boolean
 }
 
-/** Checkpoints of a disk alone: layers, clones without memory, and disks without a machine. */
 export function disks({ host, guest: guestOf, start, startRequest, speak, restore, checkpoint, remove, refused }: Suite): void {
   test('a layer holds the disk alone: another workspace starts from it, and a restore of it boots', async () => {
     const [source, target] = [randomUUID(), randomUUID()]

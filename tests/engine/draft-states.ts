@@ -2,7 +2,6 @@ import type { Db } from '../../service/db/database.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 
-/** Makes a workspace the draft of its template, and an operation's capture a state of it. @returns the state's id */
 export async function capturedState(
   { db, ids, clock }: { db: Db; ids: Ids; clock: Clock },
   workspace_id: string,

@@ -7,7 +7,6 @@ import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 import { patience } from '../support/patience.ts'
 
-/** Writes the workspaces and operations that the API would write. */
 export interface Intentions {
   newWorkspace(options?: NewWorkspace): Promise<string>
   operate(workspace_id: string, kind: string, options?: { source?: string; input?: object; id?: string }): Promise<string>
@@ -28,9 +27,7 @@ export interface NewWorkspace {
   resources?: Partial<Resources>
   lifetime?: 'persistent' | 'session'
   idle_policy?: string
-  /** State of the draft that this workspace is a test instance of. */
   draft_state_id?: string
-  /** Set where the template version has something to start. */
   startup?: StartupState
   inputs?: Record<string, string>
 }
@@ -50,7 +47,6 @@ interface Writer {
   project: { organization_id: string; project_id: string; template_version_id: string }
 }
 
-/** @param layers of the template of every workspace */
 export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: string[]): Promise<Intentions> {
   const writer: Writer = { db, clock, ids, project: await makeProject(db, ids, clock, layers) }
   const operate: Intentions['operate'] = (workspace_id, kind, options = {}) => insertOperation(writer, workspace_id, kind, options)
@@ -80,7 +76,6 @@ export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: s
   }
 }
 
-/** Polls for up to a minute until there is a result. */
 export async function until<T>(look: () => Promise<T | undefined | false>): Promise<T> {
   for (const deadline_ms = performance.now() + patience(60_000); performance.now() < deadline_ms;) {
     const seen = await look()
@@ -142,7 +137,7 @@ async function insertOperation(
   return id
 }
 
-/** Whether a fork holds the source and waits for its capture. The row lock keeps it waiting until this transaction ends. */
+/** The row lock keeps the fork waiting until this transaction ends. */
 async function isForked(tx: Db, source: string): Promise<boolean> {
   const holder = () =>
     tx
@@ -176,7 +171,7 @@ async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<vo
   const holds = await tx.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', workspace_id).execute()
   const ended = [...waiting.map(({ id }) => id)]
   for (const { operation_id: id } of holds) {
-    // An adoption continues without the fork that it was to capture.
+    // An adoption continues without the fork.
     const { kind, workspace_id: own } = await tx
       .selectFrom('operations')
       .select(['kind', 'workspace_id'])

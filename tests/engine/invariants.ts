@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import type { World } from './world.ts'
 import { subjectName } from '../../service/cell/host/subject.ts'
 
-/** Asserts that rows and host name the same machines, disks and checkpoints, and that no hold or operation is left. */
 export async function assertNothingIsLeft(world: World): Promise<void> {
   const rows = await world.db.selectFrom('workspaces').selectAll().execute()
   const checkpoints = await world.db.selectFrom('checkpoints').select(['id', 'workspace_id']).where('deleted_at', 'is', null).execute()

@@ -11,11 +11,9 @@ interface Suite {
   remove(...workspace_ids: string[]): Promise<void>
   filesOf(workspace_id: string): Promise<SubjectFiles | undefined>
   refused(code: HostFailure['code']): (error: unknown) => boolean
-  /** The last fence that a command was sent with. */
   fence(): number
 }
 
-/** The owner of a machine host, and files that its database does not name. The last part of the suite. */
 export function keeping({ host, start, speak, remove, filesOf, refused, fence }: Suite): void {
   test('the quarantine reports since when, the latest list replaces earlier ones, and it ends with the workspace', async () => {
     const id = randomUUID()

@@ -13,7 +13,6 @@ interface Suite {
 
 const same = (a: Subject, b: Subject): boolean => a.kind === b.kind && a.id === b.id
 
-/** Machines of every kind have a workspace's life cycle, and never replace a workspace's machine. */
 export function kinds({ host, speak, startRequest, refused }: Suite): void {
   const OTHERS = MACHINE_KINDS.filter((kind) => kind !== 'workspace')
   for (const kind of OTHERS)

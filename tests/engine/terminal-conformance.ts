@@ -8,7 +8,6 @@ import { TERMINAL } from '../gateway/support/fake-terminal.ts'
 export interface TerminalHarness {
   address: string
   headers: Record<string, string>
-  /** Makes the terminal print and end as its program does, where no program runs. */
   play(step: 'opened' | 'typed'): Promise<void>
   close(): Promise<void>
 }
@@ -16,10 +15,8 @@ export interface TerminalHarness {
 const KIND = { stdout: 1, exit: 3, input: 16 }
 const HEADER_BYTES = 16
 const PROGRAM = ['/bin/sh', '-c', "printf one; read line; printf 'two %s' $line"]
-/** Output after the word was typed: the terminal's echo and its program's answer. */
 export const PRINTED = { opened: 'one', typed: 'word\r\ntwo word' }
 
-/** Behaviour that every terminal, real or fake, has and the gateway tests rely on. */
 export function terminalConformance(name: string, open: () => Promise<TerminalHarness>): void {
   void suite(`terminal: ${name}`, () => {
     let agent: TerminalHarness
@@ -123,7 +120,7 @@ async function* frames(socket: Duplex): AsyncGenerator<Frame, void> {
   }
 }
 
-/** Skips heartbeats, which may come at any time. */
+/** Heartbeats may come at any time. */
 async function next(read: AsyncGenerator<Frame, void>): Promise<Frame> {
   const HEARTBEAT = 4
   for (;;) {

@@ -15,7 +15,7 @@ interface Suite {
 }
 
 const HOME = '/home/user'
-/** Far more than the buffers of a connection hold. */
+/** Far more than a connection's buffers hold. */
 const CUT_BYTES = 16 << 20
 const PIECE_BYTES = 64 << 10
 const digestOf = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -25,7 +25,6 @@ const staleOf = (digest: string) => (error: unknown) => {
   return true
 }
 
-/** Host copies of file trees, machines that begin with one, and the changes of their commands. */
 export function trees({ host, speak, startRequest, guest, refused }: Suite): void {
   const fresh = (): Subject => ({ kind: 'execution', id: randomUUID() })
 
@@ -35,7 +34,7 @@ export function trees({ host, speak, startRequest, guest, refused }: Suite): voi
     async function* entries() {
       const size = end === 'cut' ? 2 * CUT_BYTES : Buffer.byteLength(to)
       yield Buffer.from(encodeEntry({ path: 'f', type: 'file', mode: 0o644, modified_ms: 1, size }))
-      // By now the host has most of it, and has begun to apply it.
+      // The host then has most of it, and has begun to apply it.
       if (end === 'cut') for (let sent = 0; sent < CUT_BYTES; sent += PIECE_BYTES) yield Buffer.alloc(PIECE_BYTES)
       if (end === 'cut') throw new Error('cut off')
       yield Buffer.from(to)

@@ -26,10 +26,9 @@ import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
-/** Longest wait for an event's effect: less than the minute until the comparison, which would find it too. */
+/** Less than the minute until the comparison, which would find the effect too. */
 export const AT_ONCE_MS = 10_000
 
-/** A running clock that a test can also move. */
 export class TestClock implements Clock {
   private offset_ms = 0
   private set_ms = 0
@@ -42,7 +41,7 @@ export class TestClock implements Clock {
   advance(seconds: number): void {
     this.offset_ms += seconds * 1000
   }
-  /** Sets the wall clock forward: no time passes. */
+  /** Sets the wall clock alone: no time passes. */
   set(seconds: number): void {
     this.set_ms += seconds * 1000
   }
@@ -57,7 +56,7 @@ export interface Process {
   executions: Executions
   egress: ObservedPolicies
   guests: GuestLinks
-  /** Ends it at once, without waiting for running work. */
+  /** Does not wait for running work. */
   kill(): Promise<void>
   close(): Promise<void>
   trees: Trees
@@ -74,18 +73,17 @@ const NEVER: ParkAfter = { freeze_after_seconds: 0, hibernate_after_seconds: 0 }
 export interface StartOptions {
   ask_activity?: AskActivity
   park_after?: ParkAfter
-  /** Tries of a hibernation that gets no answer. */
   tries_max?: number
-  /** The host as this process sees it; absent: the world's own. */
+  /** Absent: the world's own. */
   host?: MachineHost
-  /** Waits until the process acts for the cell; a second process never does. */
+  /** Until it acts for the cell, which a second process never does. */
   wait?: boolean
   warm_machines_max?: number
   /** Absent: as in an installation. */
   comparing?: Comparing
 }
 
-/** A cell on the fake host and a real database, with the intentions that the API would write. */
+/** A cell on the fake host and a real database. */
 export interface World extends Intentions, AsyncDisposable {
   database: TestDatabase
   db: Db

@@ -12,7 +12,7 @@ before(async () => {
 })
 after(() => bench[Symbol.asyncDispose]())
 
-/** Routes that the scripted agent serves by itself. To all others, also archives, it answers 404. */
+/** The scripted agent answers 404 to all others, also archives. */
 const PLAYED = /^(exec|files)\.(?!tar)/
 
 for (const route of CELL_ROUTES.filter(({ websocket }) => websocket === undefined)) {

@@ -8,14 +8,13 @@ import { depth } from '../support/depth.ts'
 import { testSeed } from '../support/seed.ts'
 import { requestsOf, type Fuzzed } from './requests.ts'
 
-/** Requests of each route. A number instead of a time: a slow computer proves as much as a fast one. */
+/** A number, not a time: a slow computer proves as much. */
 const REQUESTS = depth({ short: 40, long: 3000 })
-/** A stream does not end while its command runs; any other answer ends in time, also on a busy computer. */
+/** Only a stream may last as long as its command; this suffices on a busy computer. */
 const ANSWER_MS = 30_000
-/** The tested service has no package mirror and answers with this reason. */
+/** The tested service has no package mirror. */
 const NOT_CONFIGURED = '"reason":"package_search_unavailable"'
 
-/** Sends requests of a route and checks the answers. A failure names seed and path, with which fast-check repeats it. */
 export async function fuzz(
   route: Route,
   ids: Record<string, string>,

@@ -10,10 +10,9 @@ export interface Fuzzed {
   headers: Record<string, string>
 }
 
-/** Values that are valid, so that a request gets further than the first check. */
 const MEANT: Record<string, unknown> = { template: 'base', path: '/home/user/fuzz', from: '/home/user/fuzz', follow: false }
 
-/** Any character. fast-check's unit `binary` is the same, but first spends seconds on a map of all of Unicode. */
+/** Like fast-check's unit `binary`, which first spends seconds on a map of all of Unicode. */
 const CHARACTER = fc.integer({ min: 0, max: 0x10_ffff - 0x800 }).map((at) => String.fromCodePoint(at < 0xd800 ? at : at + 0x800))
 const WEIRD = fc.oneof(
   fc.constantFrom<unknown>(null, '', 0, -1, 1e308, 2 ** 53, true, [], {}, '\u0000', '\ud800', '__proto__', '../..', '%00', 'x'.repeat(500)),
@@ -38,7 +37,6 @@ const HEADERS = fc.oneof(
   },
 )
 
-/** One change of one part of a valid request. */
 const CHANGE = fc.record({
   part: fc.constantFrom('params' as const, 'query' as const, 'body' as const, 'raw' as const),
   at: fc.nat(),
@@ -46,7 +44,7 @@ const CHANGE = fc.record({
   value: WEIRD,
 })
 
-/** Requests of a route: half valid by its schemas, half with a change. `ids` are existing ids. */
+/** Half are valid by the schemas, half have a change. `ids` exist. */
 export function requestsOf(route: Route, ids: Record<string, string>): fc.Arbitrary<Fuzzed> {
   return fc
     .record({ seed: fc.nat(), change: fc.option(CHANGE, { nil: null }), headers: HEADERS, meant: fc.boolean() })

@@ -7,7 +7,6 @@ import { type Bench, openBench } from './support/gateway.ts'
 
 let bench: Bench
 let reader: FakeAgent
-/** Queries that the machine received, and paths that its disk reader received. */
 let machines: string[]
 let paths: unknown[]
 

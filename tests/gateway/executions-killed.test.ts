@@ -83,7 +83,6 @@ for (const point of POINTS) {
     assert.equal((await write(`${HOME}/after-${id}`, 'x')).status, 200, 'the tree is free')
     const rows = await bench.database.superuser.selectFrom('machines').selectAll().where('kind', '=', 'execution').execute()
     assert.deepEqual(rows, [])
-    // An old execution on the host does not prevent the next one.
     const other = await next.run({ ...asked, execution_id: fresh(), fingerprint: 'other' })
     assert.equal(other.row.state, 'succeeded', JSON.stringify(other.row.error))
   })
@@ -103,7 +102,6 @@ test('a live guest that does not end its command in time is stopped, and the exe
   assert.equal((await write(`${HOME}/after-endless`, 'x')).status, 200)
 })
 
-/** Makes the database refuse ends of executions with this SQLSTATE until disposal. `refusals` counts them. */
 async function refusingEnds(sqlstate: string) {
   const { superuser } = bench.database
   await sql`create sequence refusals`.execute(superuser)

@@ -1,4 +1,3 @@
-// Why executions fail: each reason of the contract that no other file causes.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -26,7 +25,6 @@ after(() => bench[Symbol.asyncDispose]())
 
 const revision = async () => revisionOf(await stat(HOME))
 
-/** Checks that the execution fails with this reason on each call, and that its tree is unchanged and free. */
 async function fails(reason: string, retryable: boolean, body: object = {}): Promise<Execution> {
   const at = await revision()
   const execution_id = fresh()

@@ -8,7 +8,6 @@ import type { CellRoute } from '../../contract/route.ts'
 import { answer } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
-/** Calls that reach the machine, on routes with mostly guest refusals. */
 const CALLS: { route: CellRoute; path: string; json?: object }[] = [
   { route: processList, path: '/processes' },
   { route: processSignal, path: '/processes/7/signal', json: { signal: 'SIGTERM' } },

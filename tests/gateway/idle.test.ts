@@ -112,7 +112,6 @@ test('calls and streams in progress are named with their session, and count as a
   assert.ok(suspend_ms > 55_000 && suspend_ms <= 60_000, String(suspend_ms))
 })
 
-/** Writes a suspend request from so many seconds ago to row and table. */
 async function ask(seconds: number): Promise<Date> {
   const suspend_requested_at = new Date(later(bench.clock.now(), -seconds))
   await row({ suspend_requested_at, suspend_after_seconds: 30, suspend_not_before: suspend_requested_at })

@@ -1,4 +1,3 @@
-// Lists of commands and terminals, which the gateway passes on from an agent.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'

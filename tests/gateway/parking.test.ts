@@ -7,7 +7,6 @@ import type { ResidencyState } from '../../service/cell/machines/table.ts'
 import { until } from '../support/processes.ts'
 import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 
-/** A machine that stays parked until a call wakes it. */
 class ParkedMachine implements Waking {
   parked = true
   woken = 0

@@ -9,7 +9,6 @@ import { type Bench, openBench, refusalOf } from './support/gateway.ts'
 let bench: Bench
 let reader: FakeAgent
 let hosts: DiskReadRequest[]
-/** Bodies of the searches that the machine received. */
 let machines: Record<string, unknown>[]
 
 const RESULT = { matches: [], truncated: false, stop_reason: null, files_scanned: 3, next_cursor: null }

@@ -18,7 +18,6 @@ before(async () => {
 })
 after(() => bench[Symbol.asyncDispose]())
 
-/** Sets the table's entry to the organization and project in the database. */
 function scopeOf({ table, workspace_id, organization_id, project_id }: Bench): void {
   table.set(workspace_id, { organization_id, project_id })
 }

@@ -10,7 +10,7 @@ import { frame, KIND } from './support/fake-agent.ts'
 import { type Bench, openBench } from './support/gateway.ts'
 import { patience } from '../support/patience.ts'
 
-// A stalled reader keeps its stream and unread output for a bounded time. The unread output can be read again later.
+// A stalled reader keeps its stream and unread output for a bounded time; unread output can be read again later.
 
 const BYTES = 32 << 20
 const SOON_ENOUGH = { timeout: patience(20_000) }
@@ -26,7 +26,6 @@ after(() => bench[Symbol.asyncDispose]())
 
 const nobody = (of: Bench) => until('no place is taken', 10_000, () => of.table.held.length === 0)
 
-/** Sends a call and reads nothing of its answer. */
 async function deaf(path: string): Promise<Socket> {
   const { hostname, port } = new URL(bench.gateway.address)
   const socket = connect({ host: hostname, port: Number(port), onread: { buffer: Buffer.alloc(1 << 10), callback: () => false } })

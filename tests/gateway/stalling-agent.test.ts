@@ -9,10 +9,10 @@ import type { Script } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
 import { patience } from '../support/patience.ts'
 
-// How a hostile agent may stall: it begins an answer and never ends it. No such answer outlasts its deadline or its caller.
+// A hostile agent may begin an answer and never end it. No answer outlasts its deadline or its caller.
 
 let bench: Bench
-/** A bench whose deadlines lie far beyond the end of every test. */
+/** Its deadlines lie far beyond the end of every test. */
 let patient: Bench
 before(async () => {
   bench = await openBench({ agent_deadlines: SOON })
@@ -26,7 +26,7 @@ after(async () => {
   await patient[Symbol.asyncDispose]()
 })
 
-/** Time limit of one test: far above its deadlines, and bounded. */
+/** Far above the deadlines, and bounded. */
 const SOON_ENOUGH = { timeout: patience(6000) }
 
 type Asked = [method: string, path: string, init?: Parameters<Bench['call']>[2]]
@@ -50,7 +50,6 @@ const CHANGES: Asked[] = [
 ]
 const CALLS = [...READS, ...CHANGES]
 
-/** Reports the answer that the gateway reads, once it has begun. */
 function begins(status: number, begun: (response: ServerResponse) => void): Script {
   return (_request, response) => {
     response.writeHead(status, { 'content-type': 'application/json' })
@@ -137,7 +136,6 @@ for (const size of [100, 1 << 20]) {
   })
 }
 
-/** An agent that begins answers of so many bytes, and ends none of them. */
 function holds(bytes: number, held: (response: ServerResponse) => void): Script {
   return (_request, response) => {
     response.writeHead(200)

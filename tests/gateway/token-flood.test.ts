@@ -48,7 +48,7 @@ test('forged tokens of one address delay neither known tokens nor other addresse
   assert.equal(flood.filter(({ status }) => status === 401).length, WAITING + AT_ONCE)
 })
 
-/** Blocks every signature check until the test opens the door for it. */
+/** Each check waits until the test lets it pass. */
 function holdSignatures(t: { after(end: () => void): void }) {
   const { subtle } = crypto
   const verify = subtle.verify.bind(subtle)
@@ -70,7 +70,6 @@ function holdSignatures(t: { after(end: () => void): void }) {
   return { checked, openDoor }
 }
 
-/** Makes tokens with good claims, an id of their own and another key's signature. */
 function forgeTokens(count: number, good: string): string[] {
   const [header = '', payload = '', signature = ''] = good.split('.')
   const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object

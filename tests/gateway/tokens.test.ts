@@ -294,7 +294,7 @@ test("a person's token ends with the session that made it, and those of other se
     await tokenOf(randomUUID()),
   ]
   for (const token of [one, two, plain]) assert.equal((await withToken(token)).status, 200)
-  // As a step-up does: the session continues under a new token.
+  // A step-up continues the session under a new token.
   await db.updateTable('person_sessions').set({ token_sha256: Buffer.from(`${ending}-2`), stepped_up_at: created_at }).where('id', '=', ending).execute() // prettier-ignore
   assert.equal((await withToken(one)).status, 200)
   await db.updateTable('person_sessions').set({ revoked_at: bench.clock.now() }).where('id', '=', ending).execute()
@@ -312,7 +312,7 @@ async function changeKey(change: object): Promise<void> {
   await bench.database.superuser.updateTable('api_keys').set(change).where('id', '=', bench.api_key_id).execute()
 }
 
-/** Polls up to the specified bound of 30 s, since NOTIFY takes a moment or more. */
+/** Within the specified 30 s: a NOTIFY takes a moment or more. */
 async function eventually(holds: () => Promise<void>): Promise<void> {
   const deadline = Date.now() + patience(25_000)
   for (;;) {

@@ -18,7 +18,6 @@ const START = { type: 'start', watch_id: 'W1', offset: 0, missed: false }
 const ADDED = { type: 'change', offset: 1, path: '/home/user/d/é\\xff', change: 'added', is_directory: false }
 const END = { type: 'end', offset: 2, why: 'deleted' }
 
-/** Makes the agent answer with these lines; `open` keeps the answer open. */
 function says(lines: (object | string)[], open = false): string[] {
   const asked: string[] = []
   bench.agent.script = (request, response) => {

@@ -1,4 +1,4 @@
-// Calls every route as every kind of caller, and compares the answer with the route's declared access.
+// Every kind of caller calls every route.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { ROLES, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
@@ -33,7 +33,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** The refusal that the route's access implies; null: the caller is allowed. */
+/** null: the caller is allowed. */
 function refusalOf(access: Access, is: Kind): string | null {
   if (access.kind === 'anyone') return null
   if (access.kind === 'tool_token' || is.kind === 'none' || is.kind === 'tool_token') return '401 unauthenticated'
@@ -76,7 +76,7 @@ for (const route of APP_ROUTES) {
   })
 }
 
-/** These routes change the calling session, so each allowed caller gets a new one. */
+/** Each caller gets a new session, which these routes change. */
 async function signInAccess(route: AppRoute): Promise<void> {
   const before = await contentOfTables(w.database.superuser)
   for (const { name, is, as } of callers) {

@@ -8,10 +8,8 @@ import { unpublishedVersion } from '../support/template-versions.ts'
 import { readyExport } from '../support/exports.ts'
 import { idsOf, sampleOf } from './samples.ts'
 
-/** A tenant's ids for every id that a path can name. */
 export type Ids = Record<string, string>
 
-/** Makes one of everything for tenant a, and two rows for every list. */
 export async function ownIds(w: World): Promise<Ids> {
   const workspace_id = await w.running('generated')
   const suspended = await w.post(`/v1/workspaces/${workspace_id}/suspend`)
@@ -85,7 +83,6 @@ export async function ownIds(w: World): Promise<Ids> {
   }
 }
 
-/** Makes an upload of tenant a, which the part of a sample completes. */
 export async function upload(w: World): Promise<string> {
   const body = { size_bytes: 5, sha256: createHash('sha256').update('bytes').digest('hex') }
   return (await w.post('/v1/template-uploads', body)).body.id
@@ -102,17 +99,14 @@ async function personIds(w: World, owner: string): Promise<Ids> {
   return { person_id, invitation_id, api_key_id }
 }
 
-/** Name in `Ids` of an owner's session token, for routes that take no key. */
+/** In `Ids`: an owner's session token, for routes that take no key. */
 export const OWNER = 'owner'
-/** Name in `Ids` of that owner's id, which no path names. */
 export const PERSON = 'person'
 
-/** The caller of a route where a test names none. */
 export function usualCaller(w: World, { access }: AppRoute, ids: Ids): string {
   return (access.kind === 'principal' && (access.keys === 'forbidden' || access.keys === 'unknown') ? ids[OWNER] : undefined) ?? w.a.key
 }
 
-/** Makes a member of a's organization and of one more, so that every list has two rows for them. */
 export async function memberOfTwo(w: World): Promise<string> {
   const seeds = seeder(w.database, w.clock, w.ids)
   const { id, token } = await seeds.person(w.a.organization_id, 'admin')
@@ -127,14 +121,12 @@ export async function memberOfTwo(w: World): Promise<string> {
 export const routesWithIds = APP_ROUTES.filter((route) => idsOf(route).length > 0)
 export const routesWithBody = APP_ROUTES.filter(({ method, body }) => method !== 'GET' && body !== 'bytes')
 
-/** Sends a valid request, with the test's changes. */
 export function ask(w: World, route: AppRoute, ids: Ids = {}, { body, ...options }: Omit<CallOptions, 'body'> & { body?: object } = {}) {
   const { method, path, json, bytes } = sampleOf(route, ids, body)
   const sent = bytes === undefined ? json : Buffer.from(bytes).toString()
   return w.call(method, path, { as: usualCaller(w, route, ids), ...options, ...(sent === undefined ? {} : { body: sent }) })
 }
 
-/** Formats an answer: `409 conflict/not_running`, or the status alone when it is no refusal. */
 export function said({ status, body }: Answer): string {
   if (status < 400) return String(status)
   const { code, details } = body.error

@@ -21,19 +21,18 @@ const recorded = () =>
     .orderBy('id')
     .execute()
 
-/** Routes without a known caller and without a change: they may send a mail. */
+/** They know no caller and change nothing: they may send a mail. */
 const OF_NOBODY = new Set(['auth.resend_verification', 'auth.request_reset'])
 
 const OF_EVERYBODY = new Set(['workspaces.open', 'feedback.create', 'template-uploads.create', 'template-builds.create', 'drafts.create'])
 
-/** Each change has exactly one record, with its caller. */
 for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !OF_NOBODY.has(id) && !NOT_SOLD.has(id))) {
   test(`${route.id} leaves one record, of who called it, and none when it is refused`, async () => {
     const key = `audit-${route.id}`
     const ids = await sceneOf(w, own, route, key)
     const body = bodyOf(route, key, ids)
     const before = await recorded()
-    // A key of another organization can open its own workspace of that name and send feedback, and cannot sign in a person.
+    // Another organization's key can open its own workspace of that name and send feedback, and cannot sign in a person.
     if (!OF_EVERYBODY.has(route.id) && route.access.kind !== 'anyone') {
       const stranger = await ask(w, route, ids, { as: w.b.key, body })
       assert.ok(stranger.status >= 400, said(stranger))
@@ -47,7 +46,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
     const is_peoples = isSignIn(route) || usualCaller(w, route, own) !== w.a.key
     const person_id = route.id === 'auth.register' ? added[0]?.actor_id : ids[PERSON] // who registers has no id before
     const actor = is_peoples ? { actor_kind: 'user', actor_id: person_id } : { actor_kind: 'api_key', actor_id: key_row_id }
-    // Actions of people alone belong to the whole organization, or to a person with several organizations.
+    // Actions of people alone belong to the whole organization, or to a person with several.
     const owner = {
       organization_id: isSignIn(route) ? null : organization_id,
       project_id: is_peoples && !route.path.includes('{project_id}') ? null : w.a.project_id,
@@ -56,7 +55,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
       ...(route.id === 'account.delete' || route.id === 'exports.create' ? { organization_id: null } : {}),
       ...(route.id === 'projects.create' ? { project_id: done.body.id } : {}),
     }
-    // A deleted account also leaves a record of its membership's end.
+    // A deleted account also records the end of its membership.
     const left =
       route.id === 'account.delete' ? [{ ...actor, organization_id: w.b.organization_id, project_id: null, action: 'members.delete' }] : []
     const said_of = { request_id: `of-${key}` }
@@ -64,7 +63,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
   })
 }
 
-/** Answers from a mirror: tests/api/template-sources.test.ts. */
+/** Tested with a mirror: tests/api/template-sources.test.ts. */
 const OF_MIRROR = 'template-packages.list'
 
 test('a read leaves no record', async () => {

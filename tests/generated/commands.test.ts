@@ -9,7 +9,6 @@ import { said } from './app-world.ts'
 
 let w: World
 let id: string
-/** The other workspace of a fork or an adoption. */
 let other: string
 let operation: string
 let checkpoint_id: string
@@ -60,7 +59,6 @@ const SENT: Record<Command, () => Promise<Answer>> = {
   ports: () => w.call('PUT', `/v1/workspaces/${id}/ports/3000`),
 }
 
-/** Gives the workspace a tree row, whatever its mode. */
 async function treeRow(): Promise<void> {
   const now = w.clock.now()
   const tree = { workspace_id: id, root: null, created_at: now, updated_at: now }
@@ -71,7 +69,7 @@ async function treeRow(): Promise<void> {
     .execute()
 }
 
-/** Makes a volume that the workspace does not have, and detaches its others. */
+/** The workspace has no such volume. */
 async function volume(): Promise<string> {
   await w.database.superuser.deleteFrom('volume_attachments').execute()
   return seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id)

@@ -7,19 +7,16 @@ export interface CallOptions {
   workspace_id?: string
   /** null: no token is sent. */
   token?: string | null
-  /** Raw body, instead of a valid one. */
   body?: string
   headers?: Record<string, string>
-  /** Added to the required query: `a=1`. */
   query?: string
 }
 
-/** Sends a valid request with the changes of `options`. @returns the outcome: `200`, `409 conflict/stale_endpoint` */
+/** @returns `200`, `409 conflict/stale_endpoint` */
 export async function callRoute(bench: Bench, route: CellRoute, options: CallOptions = {}): Promise<string> {
   const sampled = sampleOf(route, { workspace_id: options.workspace_id ?? bench.workspace_id })
   const { method, json, bytes } = sampled
   const path = options.query === undefined ? sampled.path : `${sampled.path}${sampled.path.includes('?') ? '&' : '?'}${options.query}`
-  // The token gets the route's own tool alone.
   const tools = TOOLS.filter((tool) => tool === toolOf(route))
   const token = options.token === undefined ? await bench.token(tools.length === 0 ? {} : { tools }) : options.token
   if (route.websocket !== undefined) return callSocket(`${bench.gateway.address}${path}`, token)
@@ -38,7 +35,7 @@ export async function callRoute(bench: Bench, route: CellRoute, options: CallOpt
   return String(response.status)
 }
 
-/** Returns the refusal before the close, with the status of the close code; `101` when there is no refusal. */
+/** @returns the refusal before the close, with its close code's status; `101`: none */
 function callSocket(url: string, token: string | null): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(url.replace('http:', 'ws:'), ['berth.v1', ...(token === null ? [] : [`bearer.${token}`])])

@@ -40,14 +40,13 @@ describe('every route of the gateway', () => {
   beforeEach(() => {
     bench.table.entries.set(bench.workspace_id, good)
     bench.agent.script = null
-    // A silent agent would be waited for until its deadline; one test covers this with a short one.
+    // A silent agent would be waited for until its deadline: one test does so, with a short one.
     setUpgrade((_request, socket) => socket.destroy())
   })
   after(() => bench[Symbol.asyncDispose]())
 
   const all = (expected: string, options: CallOptions = {}, routes = CELL_ROUTES) =>
     expectOf(routes, expected, (route) => callRoute(bench, route, options))
-  /** Sets how the agent handles a connection that is to become a terminal's. */
   const setUpgrade = (upgrade: (request: unknown, socket: Writable) => void) => Object.assign(bench.agent, { upgrade })
   const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
   const key = (change: object) => bench.database.superuser.updateTable('api_keys').set(change).where('id', '=', bench.api_key_id).execute()
@@ -113,7 +112,7 @@ describe('every route of the gateway', () => {
     }
     set({ machine: null })
     await served('503 dependency_unavailable')
-    // Not suspended: routes that read files answer that from the disk (tests/gateway/disk-reads.test.ts).
+    // Not suspended: the disk then answers reads (tests/gateway/disk-reads.test.ts).
     set({ observed_state: 'failed' })
     await served('409 workspace_not_running')
     set({ hold: { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } })
@@ -150,7 +149,7 @@ describe('every route of the gateway', () => {
 
   test('reports why a parked machine cannot be woken', async () => {
     const { ready, wake } = bench.waking
-    // The sample of idle.keepalive ends a keepalive, which wakes nothing.
+    // Its sample ends a keepalive, which wakes nothing.
     const asking = declaring('service_unavailable', 'wake_failed').filter(({ id }) => id !== 'idle.keepalive')
     bench.waking.ready = () => null
     const refusals: [Error, string][] = [

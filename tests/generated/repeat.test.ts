@@ -45,7 +45,7 @@ const OTHER_BODIES: Record<string, object> = {
 
 const OTHER_IDS = (w: World) => ({ workspace_id: w.ids.next(), volume_id: w.ids.next(), build_id: w.ids.next(), slug: 'other' })
 
-/** Answers to the repeat of routes whose effect can happen only once. */
+/** Their effect happens once; this answers the repeat. */
 const ONCE: Record<string, string> = {
   'secrets.create': '409 conflict/name_taken',
   'secrets.create_of_organization': '409 conflict/name_taken',
@@ -57,7 +57,7 @@ const ONCE: Record<string, string> = {
   'organizations.delete': '404 not_found', // the caller is no member any more
   'invitations.create': '409 conflict/concurrent_invitation',
   'invitations.resend': '429 rate_limited',
-  // The next part starts at another offset, and a removed resource is gone.
+  // The next part has another offset, and a removed resource is gone.
   'template-uploads.part': '422 validation_failed',
   'template-uploads.delete': '404 not_found',
   // Links are used once.
@@ -75,7 +75,7 @@ const ONCE: Record<string, string> = {
   'auth.disable_totp': '401 unauthenticated',
 }
 
-/** Properties in which an answer with a credential differs from its repeat. */
+/** In these a credential's answer differs from its repeat. */
 const OWN_NAMES: Record<string, readonly string[]> = {
   'port-tokens.create': ['created_at'],
   'template-uploads.create': ['expires_at'],
@@ -121,7 +121,7 @@ for (const route of APP_ROUTES.filter(({ id, method, idempotent }) => method !==
   })
 }
 
-/** Answers from a mirror: tests/api/template-sources.test.ts. */
+/** Tested with a mirror: tests/api/template-sources.test.ts. */
 const OF_MIRROR = 'template-packages.list'
 
 for (const route of APP_ROUTES.filter(({ method, id }) => method === 'GET' && id !== OF_MIRROR)) {
@@ -141,7 +141,7 @@ const OF_ITS_OWN = new Set(
   ),
 )
 
-/** Drops what differs in every answer: times, tokens with their ids, generated secrets, and version numbers. */
+/** Drops times, tokens with their ids, generated secrets and version numbers. */
 function lasting(body: Record<string, unknown> = {}, own_names: readonly string[] = []): unknown {
   return Object.fromEntries(Object.entries(body).filter(([name]) => !OF_ITS_OWN.has(name) && !own_names.includes(name)))
 }

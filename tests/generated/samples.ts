@@ -16,7 +16,6 @@ interface Schema {
   required?: string[]
 }
 
-/** Values with a meaning for the service, by property name. */
 const NAMED: Record<string, unknown> = {
   password: 'a sample that nobody guesses', // common passwords are refused
   new_password: 'a sample that nobody guesses',
@@ -37,13 +36,12 @@ const NAMED: Record<string, unknown> = {
   role: 'member',
   new_email: 'sample@example.com',
 }
-/** Properties that a body needs although its schema makes each optional. */
+/** A body needs them, although its schema makes each optional. */
 const NEEDED: Record<string, object> = { 'files.patch': { content: 'text' } }
 const ID = '018f0000-0000-7000-8000-000000000001'
-/** Candidates for a pattern, in order. */
 const WORDS = ['sample', 'never', '0644', 'a'.repeat(64), '/home/user/sample', 'SIGTERM', 'QQ==']
 
-/** Returns the smallest body, query or set of path parameters that a schema accepts. Throws when it finds none. */
+/** The smallest that a schema accepts. Throws when it finds none. */
 export function sample(schema: unknown, name = ''): unknown {
   const of = schema as Schema
   if (Object.hasOwn(NAMED, name)) return NAMED[name]
@@ -77,13 +75,11 @@ function text({ format, pattern, minLength = 0 }: Schema, name: string): string 
 
 export interface Sampled {
   method: string
-  /** With the required query. */
   path: string
   json?: unknown
   bytes?: Uint8Array
 }
 
-/** Returns a valid request. `ids` are the path parameters that a test has. */
 export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: object): Sampled {
   const params = { ...(route.params === undefined ? {} : (sample(route.params) as Record<string, string>)), ...ids }
   const query = route.query === undefined ? {} : (sample(route.query) as Record<string, unknown>)
@@ -94,7 +90,7 @@ export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: 
   return { method: route.method, path, json: { ...(sample(route.body) as object), ...NEEDED[route.id], ...body } }
 }
 
-/** Names of the ids in a route's path. A port is a public number, and a missing template that a route creates is no secret. */
+/** A port is a public number, and a missing template that a route creates is no secret. */
 export function idsOf(route: Route): string[] {
   const known = /^(template-builds|drafts)\.create/.test(route.id) ? ['slug'] : ['port']
   return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '').filter((name) => !known.includes(name))

@@ -23,7 +23,6 @@ export async function treeOf(w: World, key: string): Promise<string> {
   return id
 }
 
-/** Turns a workspace into a file-first one with an empty tree. */
 export async function asTree(w: World, workspace_id: string): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
@@ -37,7 +36,7 @@ export async function asTree(w: World, workspace_id: string): Promise<void> {
 }
 
 const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
-/** Makes a workspace in which the mutation has an effect, by route. Each new route needs an entry here. */
+/** Each new route needs an entry. */
 const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | undefined>> = {
   'workspaces.open': async () => undefined,
   'workspaces.delete': (w, key) => w.running(key),
@@ -167,7 +166,6 @@ const SCENES: Record<string, (w: World, key: string) => Promise<string | Ids | u
 }
 const member = (w: World) => seeder(w.database, w.clock, w.ids).person(w.a.organization_id, 'member')
 const TOKEN_OF_INVITATION = (key: string) => `token-of-${key}`
-/** Makes an invitation whose mail was sent a while ago. */
 async function invitation(w: World, key: string, email = `${w.ids.next()}@example.com`): Promise<Ids> {
   const id = w.ids.next()
   const token_sha256 = createHash('sha256').update(TOKEN_OF_INVITATION(key)).digest()
@@ -200,7 +198,6 @@ async function volume(w: World, id = w.ids.next()): Promise<string> {
   return there?.id ?? seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id, { id })
 }
 const nameOf = (key: string) => ({ name: key.replaceAll(/\W/g, '_') })
-/** Bodies with an effect, where the smallest body of the schema is not enough. */
 const BODIES: Record<string, (key: string, ids: Ids) => object> = {
   'account.delete': (_key, { email }) => ({ confirm_email: email }),
   'organizations.delete': (_key, { confirm_slug }) => ({ confirm_slug }),
@@ -233,7 +230,7 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
 export const bodyOf = (route: AppRoute, key: string, ids: Ids): object =>
   isSignIn(route) ? signInBody(route, ids) : (BODIES[route.id]?.(key, ids) ?? {})
 
-/** Makes the resource that the route acts on. @returns the ids of its path */
+/** Makes what the route acts on. @returns the ids of its path */
 export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string): Promise<Ids> {
   if (isSignIn(route)) return { ...own, ...(await signInScene(w, route)) }
   const scene = SCENES[route.id]
@@ -245,5 +242,5 @@ export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string):
   return { ...own, secret_id: created.body.id }
 }
 
-/** Routes that refuse every caller when operators record payments: see tests/api/billing.test.ts and tests/api/payment.test.ts. */
+/** Refused to all when operators record payments: tests/api/billing.test.ts and tests/api/payment.test.ts. */
 export const NOT_SOLD = new Set(['billing.checkout', 'billing.portal', 'payment.receive'])

@@ -17,7 +17,6 @@ after(() => w[Symbol.asyncDispose]())
 /** A volume starts no machine and has its own limits: tests/api/volumes.test.ts. */
 const starts = APP_ROUTES.filter(({ id, errors }) => 'entitlement_required' in errors && id !== 'volumes.create')
 
-/** Makes a tenant with its own plan, a running and a suspended workspace. */
 async function tenant(slug: string): Promise<Tenant & { plan_id: string; start: Record<string, () => ReturnType<World['call']>> }> {
   const seeds = seeder(w.database, w.clock, w.ids)
   const plan_id = await seeds.plan(slug)

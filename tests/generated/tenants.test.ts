@@ -38,14 +38,14 @@ for (const route of routesWithIds) {
     const headers = { 'x-request-id': 'the-same-for-all' }
     for (const name of idsOf(route)) {
       const nobodys_ids = { ...own, [name]: name === 'version' ? '99' : w.ids.next() }
-      // An id within a workspace or project is reported missing to its tenant, perhaps with its own reason.
+      // Ids within a workspace or project are missing to their own tenant, perhaps with a reason.
       const is_within = WITHIN.has(name) || (name === 'slug' && idsOf(route).includes('organization_id'))
       const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : name === 'version' ? '/version_not_found' : ''
       const told = await ask(w, route, nobodys_ids, { headers })
       assert.equal(said(told), `404 not_found${reason}`)
       // Other projects of the organization may see these ids.
       const keys = OF_ORGANIZATIONS.has(name) ? [w.b.key] : [w.b.key, w.a2.key]
-      // A route that takes no key tells no key anything.
+      // Such a route tells no key anything.
       const callers = [outsider.token, ...(usualCaller(w, route, own) === w.a.key ? keys : [])]
       for (const as of callers) {
         const nobodys = is_within ? await ask(w, route, nobodys_ids, { as, headers }) : told
@@ -58,7 +58,7 @@ for (const route of routesWithIds) {
   })
 }
 
-/** Packages are Debian's, the same for all tenants; template-sources.test.ts covers their cursors. */
+/** Debian's packages are the same for all tenants: template-sources.test.ts. */
 const SHARED = ['template-packages.list']
 const lists = APP_ROUTES.filter(
   ({ id, query }) => !SHARED.includes(id) && query !== undefined && 'cursor' in (query as { properties: object }).properties,
@@ -76,7 +76,7 @@ for (const route of lists) {
       }
     }
     const { body } = await read(route, 'limit=200', usualCaller(w, route, own))
-    // An auditor of an organization sees the records of all its projects.
+    // An auditor sees the records of all projects.
     const own_others = route.id === 'audit.list' ? [] : [w.a2.project_id]
     const theirs = [w.b.organization_id, w.b.project_id, ...own_others].filter((id) => JSON.stringify(body).includes(id))
     assert.deepEqual([theirs, body.data.length > 0], [[], true])

@@ -4,13 +4,12 @@ import path from 'node:path'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const CACHE = '/var/cache/berth'
-/** Paths of the Dockerfile. */
+/** The Dockerfile has these paths. */
 const PROGRAMS = '/opt/berth-programs'
 const CLONE = '/opt/berth'
 
 type Run = (argv: string[]) => Promise<string>
 
-/** Returns the line of docs/operating/container.md that begins with `start`. */
 export function printed(start: string): string {
   const page = readFileSync(path.join(ROOT, 'docs/operating/container.md'), 'utf8')
   const line = page.split('\n').find((each) => each.startsWith(start))
@@ -18,10 +17,7 @@ export function printed(start: string): string {
   return line
 }
 
-/**
- * Makes the image that `docker build` makes, without the internet: this computer's system, the repository, the programs, and the
- * environment and entry point of the Dockerfile.
- */
+/** As `docker build` does, but without the internet: from this computer's system, the repository and the programs. */
 export async function makeImage(run: Run): Promise<void> {
   const file = readFileSync(path.join(ROOT, 'Dockerfile'), 'utf8').replaceAll('\\\n', ' ').split('\n')
   const last = file.slice(file.findLastIndex((line) => line.startsWith('FROM ')))
@@ -37,14 +33,13 @@ export async function makeImage(run: Run): Promise<void> {
   await run(['bash', '-o', 'pipefail', '-c', `${tar.join(' ')} | docker import ${quoted.join(' ')} - berth`])
 }
 
-/** A program that prints the paths of the cached programs. It builds nothing. */
 const WHERE = `
   import { installMachines } from '${ROOT}/tools/setup/install.mjs'
   import { loadSettings } from '${ROOT}/tools/setup/load.mjs'
   const { binaries, runsc } = await installMachines({ settings: loadSettings([]).settings, log() {} })
   console.log(JSON.stringify({ ...binaries, runsc: runsc.path }))`
 
-/** Copies the cached templates: this computer cannot fetch the packages to build them. */
+/** This computer cannot fetch the packages to build templates. */
 export async function fillCache(run: Run): Promise<void> {
   await run(['docker', 'volume', 'create', 'berth-cache'])
   const there = (await run(['docker', 'volume', 'inspect', '--format', '{{.Mountpoint}}', 'berth-cache'])).trim()

@@ -1,4 +1,4 @@
-// Runs on a computer of `npm run test:hosts`: the steps that its kernel command line names, continued after a restart.
+// Runs the steps of the kernel command line, and continues after a restart.
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { openOutside } from './outside.ts'
@@ -33,7 +33,7 @@ for (; state.done < steps.length; state.done += 1) {
   try {
     const work = STEPS[step]
     if (work === undefined) throw new Error(`There is no step ${step}`)
-    // Recorded before the restart, because this program does not survive it.
+    // This program does not survive the restart.
     if (step === RESTART) {
       writeState({ ...state, done: state.done + 1 })
       ended({ state: 'passed' })

@@ -1,8 +1,8 @@
 import { execFileSync, spawn } from 'node:child_process'
 
 /**
- * The internet of this emulated computer: a namespace behind its default route with one host. The address is of a range whose traffic
- * is discarded (RFC 7535), and no packet leaves the computer, which has no other network.
+ * The emulated computer's internet is a namespace behind the default route. Traffic of this range is discarded (RFC 7535), and the computer
+ * has no other network.
  */
 export const OUTSIDE = { address: '192.31.196.10', port: 8000, body: 'outside' }
 

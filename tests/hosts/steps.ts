@@ -10,7 +10,6 @@ import { readTour } from '../support/readme.ts'
 import { fillCache, makeImage, printed } from './container.ts'
 import { OUTSIDE } from './outside.ts'
 
-/** Results of a step for later steps, also after a restart of the computer. */
 export interface Notes {
   key?: string
   suspended?: string
@@ -18,23 +17,21 @@ export interface Notes {
 
 interface At {
   notes: Notes
-  /** Folder of the compiled tests, below the cache. */
   tests: string
 }
 
 export const RESTART = 'restart'
-/** Steps on which no later step depends. */
+/** No later step depends on them. */
 export const BY_THEMSELVES = ['go', 'doctor', 'tour', 'reach', 'docker-reloads', 'firewalld-reloads', 'clean', 'container']
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const API = 'http://127.0.0.1:8080'
 const CACHE = '/var/cache/berth'
 const MINUTE = 60_000
-/** A test that runs only with cgroup v1. */
+/** It runs only with cgroup v1. */
 const SKIPPED = /TestKillSparesTheThreadThatSpawnsIntoTheGroup/
 const execute = promisify(execFile)
 
-/** Runs a program to its end. If it fails, the error has its output. */
 async function run(argv: string[], options: Partial<ExecFileOptionsWithStringEncoding> = {}): Promise<string> {
   const [program = '', ...args] = argv
   try {
@@ -49,7 +46,6 @@ async function run(argv: string[], options: Partial<ExecFileOptionsWithStringEnc
 const admin = (...args: string[]) => run(['node', 'tools/admin.mjs', ...args])
 
 export const STEPS: Record<string, (at: At) => Promise<void>> = {
-  /** Runs the tests of control groups, networks and pools, which must skip nothing that this computer has. */
   async go({ tests }) {
     for (const name of ['cgroup', 'network', 'pool']) {
       // /tmp of this computer is in memory.
@@ -131,7 +127,6 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     throw new Error('the computer did not restart')
   },
 
-  /** The service starts by itself: a suspended workspace counts on, and a running one has its disk. */
   async 'after-restart'({ notes }) {
     const client = clientOf(notes)
     await until('the service serves', async () => (await fetch(`${API}/healthz`).catch(() => null)) !== null)
@@ -160,7 +155,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     assert.doesNotMatch(await run(['ip', 'netns']), /berth/)
   },
 
-  /** Runs the lines of docs/operating/container.md as printed, except the build, which needs the internet. */
+  /** As printed, except the build, which needs the internet. */
   async container() {
     await makeImage(run)
     await fillCache(run)
@@ -189,7 +184,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     assert.doesNotMatch(await run(['losetup', '--list']), /berth|pool/)
   },
 
-  /** A kernel without simple quotas is refused before any change, and the message explains the remedy. */
+  /** A kernel without simple quotas is refused before any change, with the remedy. */
   async refused() {
     const error = await run([process.execPath, 'tools/start.mjs']).then(
       () => new Error('it was not refused'),

@@ -1,6 +1,6 @@
-/** Variable with the folder into which every test process writes its observations. */
+/** Every test process writes its observations into this folder. */
 export const OBSERVED_VARIABLE = 'BERTH_TEST_OBSERVED'
-/** Set when the whole suite runs: only then can the ledger be complete. */
+/** Set for the whole suite: only then can the ledger be complete. */
 export const WHOLE_VARIABLE = 'BERTH_TEST_WHOLE'
 
 export interface Exchange {
@@ -8,7 +8,7 @@ export interface Exchange {
   path: string
   status: number
   content_type: string
-  /** Body of a refusal, the end of an event stream, or a WebSocket message; else ''. */
+  /** A refusal's body, the end of an event stream, or a WebSocket message; else ''. */
   text: string
 }
 

@@ -85,7 +85,6 @@ function matching(entry: string, lines: Iterable<string>): string[] {
   return [...lines].filter((line) => line.slice(line.indexOf(' ')) === answer)
 }
 
-/** Returns `conflict` and `conflict/not_running` for all declarations of routes. */
 function closedOf(routes: readonly Route[]): Set<string> {
   return new Set(
     routes.flatMap((route) =>

@@ -6,7 +6,6 @@ import { CELL_ROUTES } from '../../contract/routes/cell/all.ts'
 
 export const ROUTES: readonly Route[] = [...APP_ROUTES, ...CELL_ROUTES]
 
-/** Formats an answer for the ledger: `workspaces.open 202`, `cell.exec.start 409 conflict/operation_id_reused`. */
 export function lineOf(route: Route, status: number, error?: { code: string; reason: string | null }): string {
   const name = `${route.surface === 'cell' ? 'cell.' : ''}${route.id}`
   if (error === undefined) return `${name} ${status}`

@@ -1,4 +1,2 @@
-/**
- * Ledger lines that wait for a feature, by the feature. Each feature removes its lines: an observed or undeclared line must not be here.
- */
+/** Each feature removes its lines: an observed or undeclared line must not be here. */
 export const PENDING_LINES: Readonly<Record<string, readonly string[]>> = {}

@@ -3,19 +3,21 @@ import path from 'node:path'
 import { inOrder, kindOf, lanesFor, takeFor, type Kind } from './lanes.ts'
 import type { FileReport } from './run-file.ts'
 
-/** Seconds of each file on a quiet computer with two processors of speed 1 (see `weather.ts`). Written by `npm run test:budget`. */
+/** Seconds on a quiet computer with two processors of speed 1 (`weather.ts`). `npm run test:budget` writes them. */
 export type Budget = Record<string, number>
 
 export const BUDGET_FILE = path.join(import.meta.dirname, 'budget.json')
 export const AIM_MINUTES = 20
-/** A file may take its seconds times OVER plus OVER_SECONDS: starting a process varies by as much. */
+/** A run may take this long by its rows. It only gets smaller, until it is the aim. */
+export const ROWS_MINUTES_MAX = 36
+/** Starting a process varies by OVER_SECONDS. A kind of files may take OVER, too. */
 const OVER = 1.5
 const OVER_SECONDS = 3
-/** Above this share of other work, a file's time is not judged. */
+/** Above this share of other work, times are not judged. */
 const QUIET_MAX = 0.1
 
 export interface Measured {
-  /** Mean share of the processors used by other work, 0 to 1, while the files ran. */
+  /** Mean share of the processors, 0 to 1, that other work used. */
   taken: number
   speed: number
 }
@@ -32,7 +34,18 @@ export function secondsOf({ ms }: Pick<FileReport, 'ms'>, { speed }: Measured): 
   return Math.max(1, Math.ceil((ms / 1000) * Math.min(1, speed)))
 }
 
-/** Returns a line for each file that exceeded its row or has none. Failed files are not judged. */
+/** A single file may be late by chance, a kind is not. */
+export function kindsOver(reports: readonly Pick<FileReport, 'file' | 'ms'>[], budget: Budget, measured: Measured): string[] {
+  return [...Map.groupBy(reports, ({ file }): Kind => kindOf(file))].flatMap(([kind, of]) => {
+    const took = of.reduce((sum, report) => sum + secondsOf(report, measured), 0)
+    const allowed = of.reduce((sum, { file }) => sum + (budget[file] ?? 0), 0)
+    return took > allowed * OVER + OVER_SECONDS * of.length
+      ? [`files of the kind ${kind} took ${took} s, and their rows say ${allowed}`]
+      : []
+  })
+}
+
+/** Failed files are not judged. */
 export function budgetProblems(
   reports: readonly Pick<FileReport, 'file' | 'ms' | 'failed'>[],
   budget: Budget,
@@ -48,7 +61,7 @@ export function budgetProblems(
     })
 }
 
-/** Predicts the time of a run whose files match their rows: parallel lanes, then exclusive files, then the ledger. */
+/** Parallel lanes come first, then exclusive files, then the ledger. */
 export function predictedMs(budget: Budget, processors: number): number {
   const waiting = inOrder(Object.keys(budget))
   const ms = (file: string) => (budget[file] ?? 0) * 1000
@@ -74,7 +87,6 @@ export function budgetText(reports: readonly Pick<FileReport, 'file' | 'ms'>[], 
 
 const minutes = (ms: number) => `${(ms / 60_000).toFixed(1)} min`
 
-/** File in the cache folder in which runs record the seconds of their files. */
 export function recordFile(cache_dir = process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth'): string {
   return path.join(cache_dir, 'test-seconds.json')
 }
@@ -96,7 +108,6 @@ export function readRecord(file = recordFile()): Budget {
   }
 }
 
-/** Makes the rows of all files from the recorded seconds. Throws if a file has none, and says how to measure it. */
 export function budgetOf(files: readonly string[], noted: Budget): Budget {
   const unknown = files.filter((file) => noted[file] === undefined)
   if (unknown.length > 0)
@@ -106,16 +117,16 @@ export function budgetOf(files: readonly string[], noted: Budget): Budget {
   return Object.fromEntries(files.toSorted().map((file) => [file, noted[file] ?? 0]))
 }
 
-/** Returns the report on the rows at the end of a run, and whether the run fails because of them. */
 export function judgedBudget(reports: readonly FileReport[], measured: Measured, budget = readBudget()): { text: string; failed: boolean } {
   if (Object.keys(budget).length === 0)
     return {
       text: '\ntests/runner/budget.json has no rows: npm run test:budget writes them after a run on a quiet computer\n',
       failed: false,
     }
-  const problems = budgetProblems(reports, budget, measured)
+  const over = kindsOver(reports, budget, measured)
+  const problems = [...over, ...budgetProblems(reports, budget, measured)]
   const quiet = isQuiet(measured)
   const says = quiet ? 'Over their budget' : `Not judged, since other work took ${Math.round(measured.taken * 100)} % of the processors`
   const list = problems.length === 0 ? '' : `\n${says}:\n${problems.map((line) => `  ${line}`).join('\n')}\n`
-  return { text: `${budgetText(reports, budget)}${list}`, failed: quiet && problems.length > 0 }
+  return { text: `${budgetText(reports, budget)}${list}`, failed: quiet && over.length > 0 }
 }

@@ -6,11 +6,8 @@ import { kindOf } from './lanes.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const SHARED_SERVICES = path.join(ROOT, 'tests/support/shared-services.ts')
 
-/** Shared by the files of a run: one PostgreSQL, the results of set-up, and installations that many files use. */
 export interface Context {
-  /** The environment of a file, or the reason why it cannot run. */
   environment(file: string): Promise<NodeJS.ProcessEnv | string>
-  /** Later files start their own installations. */
   stopServices(): Promise<void>
   close(): Promise<void>
 }
@@ -59,7 +56,6 @@ function needsNoMachines(file: string): boolean {
   return ['computes', 'last'].includes(kindOf(file))
 }
 
-/** Starts the shared installations when the first file that imports them runs. */
 async function startServices(): Promise<Services> {
   const { startSharedServices } = (await import(SHARED_SERVICES)) as { startSharedServices(): Promise<Services> }
   return startSharedServices()
@@ -69,13 +65,9 @@ function usesServices(file: string): boolean {
   return existsSync(SHARED_SERVICES) && readFileSync(path.join(ROOT, file), 'utf8').includes('support/shared-services.ts')
 }
 
-/** Reply of `tools/test.mjs`: everything that machines need is built, or cannot be built. */
 type SetUp = { env: Record<string, string> } | { failed: string }
 
-/**
- * Requests that part of the set-up, which runs in parallel to the files without machines. Without a parent process, everything
- * exists already.
- */
+/** Set-up runs in parallel to files without machines. Without a parent process, everything exists already. */
 async function setUp(): Promise<SetUp> {
   if (process.send === undefined) return { env: {} }
   process.send('machines')

@@ -11,7 +11,6 @@ import { startTimeOf, until } from '../support/processes.ts'
 
 const ENCLOSURE = path.resolve(import.meta.dirname, '../../tools/enclosure/enclosure.mjs')
 const LIMIT_MS = 60_000
-/** Folder for this file's enclosures, separate from those of other runs. */
 const folder = mkdtempSync(path.join(tmpdir(), 'berth-enclosures-'))
 const started: ChildProcess[] = []
 after(() => {
@@ -21,16 +20,12 @@ after(() => {
 
 interface Enclosed {
   outside: ChildProcess
-  /** Part of the command line of every process that it started. */
   mark: string
   group: string
   ended: Promise<unknown>
 }
 
-/**
- * Starts a command that leaves a process in its own session, a mount, a network namespace, a file, a recorded control group, and an
- * installation's folder.
- */
+/** It leaves a process in its own session, a mount, a network namespace, a file, a control group, and an installation's folder. */
 async function start(then: string): Promise<Enclosed> {
   const mark = `1${BigInt(`0x${randomBytes(6).toString('hex')}`)}`
   const group = `berth-x${randomBytes(4).toString('hex')}`
@@ -52,7 +47,7 @@ async function start(then: string): Promise<Enclosed> {
   return { outside, mark, group, ended }
 }
 
-/** A cgroup hierarchy that every computer has. */
+/** Every computer has this hierarchy. */
 function groupsOf(group: string): string[] {
   const below = existsSync('/sys/fs/cgroup/cgroup.controllers') ? '' : 'freezer'
   return [path.join('/sys/fs/cgroup', below, group)]

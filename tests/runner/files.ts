@@ -1,9 +1,8 @@
 import { glob } from 'node:fs/promises'
 
-/** Checks the observations of all other files. */
 export const LEDGER = 'tests/ledger/ledger.test.ts'
 
-/** The first match is the part of a file. */
+/** The first match counts. */
 const PARTS: [name: string, fits: (file: string) => boolean][] = [
   ['lint', (file) => /^tests\/tidy\/|^tools\/checks\/(types|lint|format)\.test\./.test(file)],
   ['go', (file) => file.startsWith('tools/checks/go')],
@@ -13,7 +12,7 @@ const PARTS: [name: string, fits: (file: string) => boolean][] = [
 ]
 const ORDER = ['lint', 'unit', 'go', 'acceptance', 'ledger']
 
-/** Whether the file uses real machines and so depends on the load of the whole computer. */
+/** Real machines make it depend on the whole computer's load. */
 export function isOnMachines(file: string): boolean {
   return /^tests\/(acceptance|engine)\//.test(file)
 }
@@ -24,13 +23,13 @@ export function partOf(file: string): string {
 
 export async function allFiles(root: string): Promise<string[]> {
   const found: string[] = []
-  // Examples have their own packages: tests/acceptance/adapters.test.ts installs them and runs their tests.
+  // Examples have their own packages: tests/acceptance/adapters.test.ts runs their tests.
   const exclude = (name: string) => ['node_modules', '.git', 'examples'].includes(name)
   for await (const file of glob('**/*.test.{ts,mjs}', { cwd: root, exclude })) found.push(file)
   return found
 }
 
-/** Selects files in the order in which they run. Names of parts select parts; any other word filters by path. */
+/** In running order. Names of parts select parts; other words filter by path. */
 export function chosenFrom(files: readonly string[], words: readonly string[]): string[] {
   const parts = words.filter((word) => ORDER.includes(word))
   const substrings = words.filter((word) => !ORDER.includes(word))

@@ -1,18 +1,18 @@
 import { isOnMachines } from './files.ts'
 
 /**
- * What a file asks of the computer. `computes`: a processor, and nothing that set-up builds. `machines`: real machines, which take a
- * processor for most of the time. `waits`: real machines, and mostly for time to pass. `alone`: the whole computer. `last`: all others done.
+ * `computes`: a processor, and nothing that set-up builds. `machines`: mostly takes a processor. `waits`: mostly for time to pass. `alone`:
+ * the whole computer. `last`: all others done.
  */
 export type Kind = 'computes' | 'machines' | 'waits' | 'alone' | 'last'
 
-/** Worked off side by side with the others; a lane takes of the first kind that has a file left. */
+/** Takes of the first kind that has a file left. */
 export interface Lane {
   name: string
   takes: Kind[]
 }
 
-/** Files that are neither of the two usual kinds, and why. The first that fits counts. */
+/** The first that fits counts. */
 const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
   { files: /^tests\/acceptance\/residency/, kind: 'waits', because: 'machines that nobody uses stand still after a while' },
   { files: /^tests\/acceptance\/hibernation/, kind: 'waits', because: 'memory is saved after a while' },
@@ -26,7 +26,7 @@ const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
   { files: /^tests\/ledger\/ledger/, kind: 'last', because: 'it judges what all others have observed' },
 ]
 
-/** The longest, in this order, so that none of them is left when the other lanes have nothing more to do. */
+/** The longest come first, so that none is left when the other lanes are done. */
 const FIRST = [
   /^tools\/checks\/go-hostd/,
   /^tools\/checks\/go-machines/,
@@ -34,16 +34,16 @@ const FIRST = [
   /^tests\/acceptance\/(browser|upgrade)/,
 ]
 
-/** Two processors have a lane each for files that compute and files that have machines. Files that wait take little of either. */
+/** For two processors. Files that wait take little of either. */
 const LANES: Lane[] = [
   { name: 'machines', takes: ['machines', 'computes'] },
   { name: 'computing', takes: ['computes', 'machines'] },
   { name: 'waiting', takes: ['waits', 'computes', 'machines'] },
 ]
 const PROCESSORS_PER_LANES = 2
-/** A larger computer has the lanes more than once, and memory for so many. */
+/** Larger computers repeat the lanes, and have memory for so many. */
 const TIMES_MAX = 3
-/** For one processor, and for whoever wants to see whether files disturb each other. */
+/** For one processor, and to see whether files disturb each other. */
 const ONE_LANE: Lane[] = [{ name: 'only', takes: ['computes', 'machines', 'waits'] }]
 const ONE_LANE_VARIABLE = 'BERTH_TEST_ONE_LANE'
 
@@ -59,7 +59,6 @@ export function kindOf(file: string): Kind {
   return KINDS.find(({ files }) => files.test(file))?.kind ?? (isOnMachines(file) ? 'machines' : 'computes')
 }
 
-/** Takes the next file for a lane out of those that wait. */
 export function takeFor(lane: Lane, waiting: string[]): string | undefined {
   for (const kind of lane.takes) {
     const at = waiting.findIndex((file) => kindOf(file) === kind)
@@ -68,7 +67,6 @@ export function takeFor(lane: Lane, waiting: string[]): string | undefined {
   return undefined
 }
 
-/** In the order in which they are taken: the long ones first, else as they came. */
 export function inOrder(files: readonly string[]): string[] {
   const rank = (file: string) => {
     const at = FIRST.findIndex((long) => long.test(file))
@@ -77,5 +75,5 @@ export function inOrder(files: readonly string[]): string[] {
   return files.toSorted((a, b) => rank(a) - rank(b))
 }
 
-/** Each fits a file that is there, or it is out of date. */
+/** Each must fit an existing file, or it is out of date. */
 export const NAMED_FILES = [...KINDS.map(({ files }) => files), ...FIRST]

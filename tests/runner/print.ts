@@ -21,7 +21,6 @@ export function fileText(report: FileReport, remark = ''): string {
   return `${lines.join('\n')}\n`
 }
 
-/** Formats all failures with their errors, for readers of the end of the log. */
 export function failuresText(reports: readonly FileReport[]): string {
   const failed = reports.filter(({ failed }) => failed)
   if (failed.length === 0) return ''
@@ -53,7 +52,7 @@ export function lanesText(
   return `\nThe time of parts (sums of their files), of lanes side by side, and of all:\n${lines.join('\n')}\n`
 }
 
-/** Closing lines as printed by node:test, for all files together. Continuous integration parses them. */
+/** Continuous integration parses these lines of node:test. */
 export function closingLines(reports: readonly FileReport[], duration_ms: number): string {
   const counts = Object.entries(totalsOf(reports.flatMap(({ outcomes }) => outcomes)))
   return [...counts, ['duration_ms', duration_ms.toFixed(3)] as const].map(([name, value]) => `ℹ ${name} ${value}\n`).join('')

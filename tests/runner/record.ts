@@ -1,18 +1,18 @@
-// The reporter of every test file's process (`--test-reporter`). It writes each event at once to a file for the runner: events survive a
-// kill of the process, and stay separate from what tests print.
+// The reporter (`--test-reporter`) of every test file writes each event at once to a file: events survive a kill, and stay separate from
+// what tests print.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { inspect } from 'node:util'
 import type { TestEvent } from 'node:test/reporters'
 
 export const EVENTS_VARIABLE = 'BERTH_TEST_EVENTS'
 
-/** One line of the file, as JSON: a test or suite was announced, has ended, or reported a message (`t.diagnostic`). */
+/** A line of JSON. */
 export type RecordedEvent =
   | { event: 'known'; id: number; parent: number | null; name: string; suite: boolean }
   | { event: 'ended'; id: number; end: End; ms: number; note: string }
   | { event: 'said'; message: string }
 
-/** `follows`: failed because a test below it failed. `cancelled`: interrupted, or not run after too many failures. */
+/** `follows`: a test below it failed. `cancelled`: interrupted, or not run after too many failures. */
 export type End = 'passed' | 'failed' | 'follows' | 'cancelled' | 'skipped' | 'todo'
 
 export default async function* record(events: AsyncIterable<TestEvent>): AsyncGenerator<string, void> {
@@ -41,7 +41,6 @@ function recordedOf({ type, data }: TestEvent): RecordedEvent | undefined {
   return { ...ended, ...failureOf(error) }
 }
 
-/** Failure types of node:test that are not the test's own. */
 const ENDS: Partial<Record<string, End>> = {
   subtestsFailed: 'follows',
   cancelledByParent: 'cancelled',
@@ -54,7 +53,7 @@ function failureOf(error: Error | undefined): { end: End; note: string } {
   return { end, note: inspect(cause ?? error, { depth: 6, maxArrayLength: 100, maxStringLength: 20_000 }) }
 }
 
-/** Marks the error of tests that are skipped after too many failures in their file. */
+/** Marks tests that are skipped after too many failures in their file. */
 export const NOT_RUN = 'ERR_BERTH_NOT_RUN'
 
 function isNotRun(error: unknown): boolean {

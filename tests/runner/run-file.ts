@@ -7,7 +7,7 @@ import { EVENTS_VARIABLE } from './record.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const RECORD = path.join(import.meta.dirname, 'record.ts')
-/** Time for cleaning up. The runner removes what is left. */
+/** For cleaning up; the runner removes what is left. */
 const GRACE_MS = 60_000
 const BOUND_LOOK_MS = 500
 const OUTPUT_CHARACTERS_MAX = 16_000
@@ -17,10 +17,8 @@ export interface FileTask {
   file: string
   /** On a quiet computer. */
   bound_ms: number
-  /** Modules that are loaded first. */
   imports: string[]
   env: NodeJS.ProcessEnv
-  /** Folder for its logs: its output and the events of its tests. */
   folder: string
 }
 
@@ -30,12 +28,11 @@ export interface FileReport {
   outcomes: Outcome[]
   failed: boolean
   output: string
-  /** Diagnostics of its tests (`t.diagnostic`). */
   said: string[]
   folder: string
 }
 
-/** Runs one test file in its own process. Ends it at its bound, or when `signal` is aborted with a reason. */
+/** Ends it at its bound, or when `signal` is aborted with a reason. */
 export async function runFile({ file, bound_ms, imports, env, folder }: FileTask, signal: AbortSignal): Promise<FileReport> {
   mkdirSync(folder, { recursive: true })
   const began_ms = performance.now()
@@ -50,7 +47,7 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
     '--test-reporter-destination',
     'stdout',
   ]
-  // Own process group, so that ending it also ends programs that it started.
+  // An own process group also ends programs that it started.
   const child = spawn(process.execPath, [...flags, path.resolve(ROOT, file)], {
     cwd: ROOT,
     env: { ...env, [EVENTS_VARIABLE]: events },

@@ -15,7 +15,6 @@ import { withoutSkips } from './skips.ts'
 
 const OBSERVE = path.resolve(import.meta.dirname, '../support/observe.ts')
 const STOP_EARLY = path.join(import.meta.dirname, 'stop-early.ts')
-/** Names the folder that keeps the logs of each installation that a test stops. */
 const LOGS_VARIABLE = 'BERTH_TEST_LOGS'
 
 export interface Plan {
@@ -28,7 +27,6 @@ export interface Plan {
 export interface Run {
   first: FileReport[]
   repeats: FileReport[]
-  /** Working time of each lane, in the order in which they ended. */
   lanes: { name: string; files: number; ms: number }[]
   logs: string
 }
@@ -39,12 +37,9 @@ interface Running extends Run, Pick<Plan, 'passed'> {
   whole: boolean
 }
 
-/**
- * Runs the files in lanes, then the exclusive files, then possible flakes again, then the ledger, and prints each report. After
- * `end` is aborted, the remaining files are not run, for the abort's reason.
- */
+/** Flakes run again after exclusive files, then the ledger. After `end` is aborted, the rest is not run. */
 export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSignal): Promise<Run> {
-  // In the system's temporary folder, so that logs outlive the clone.
+  // In the temporary folder, logs outlive the clone.
   const logs = process.env[KEPT_VARIABLE] ?? mkdtempSync(path.join(tmpdir(), 'berth-test-logs-'))
   const context = await openContext(files, baseEnvironment(logs, whole), end)
   const run: Running = { first: [], repeats: [], lanes: [], logs, context, end, whole, passed }
@@ -54,13 +49,13 @@ export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSi
   await workOff(run, { name: 'alone', takes: ['alone'] }, waiting)
   await cleanUp(run)
   await repeatFlakes(run)
-  // Runs last, so that it sees the repeated tests too.
+  // Last, so that it sees the repeated tests too.
   await workOff(run, { name: 'ledger', takes: ['last'] }, waiting)
   await cleanUp(run, context.close)
   return run
 }
 
-/** Removes what ended files left behind, while no file runs. A failed clean-up makes the run red, but does not stop it. */
+/** A failed clean-up makes the run red, but does not stop it. */
 async function cleanUp(run: Running, also: () => Promise<void> = async () => undefined): Promise<void> {
   for (const step of [also, sweepServices]) {
     await step().catch((error: unknown) => {
@@ -75,9 +70,8 @@ function baseEnvironment(logs: string, whole: boolean): NodeJS.ProcessEnv {
   const observed = path.join(logs, 'observed')
   mkdirSync(observed)
   return {
-    // Shared compile cache for all test processes and their services.
     NODE_COMPILE_CACHE: path.join(logs, 'compiled'),
-    // An unexpected request could consume a fault that a seed intended for another one.
+    // An unexpected request could consume a fault that a seed intended for another.
     BERTH_NO_VERSION_CHECK: '1',
     ...process.env,
     [OBSERVED_VARIABLE]: observed,
@@ -105,7 +99,7 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
   const { context, end, logs } = run
   const folder = path.join(logs, `${file.replaceAll('/', '-')}${remark.replaceAll(/\W+/g, '-')}`)
   const env = end.aborted ? String(end.reason) : await context.environment(file)
-  // A process that cannot be started is reported like a failure: the other lanes continue.
+  // A process that cannot start is a failure: the other lanes continue.
   const report =
     typeof env === 'string'
       ? notRun(file, folder, env)
@@ -116,12 +110,12 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
 }
 
 async function started({ end, whole }: Running, file: string, env: NodeJS.ProcessEnv, folder: string): Promise<FileReport> {
-  // Checks in tools/ only report findings: show all of them.
+  // Checks in tools/ only report findings: show all.
   const imports = file.startsWith('tools/checks/') ? [OBSERVE] : [OBSERVE, STOP_EARLY]
   const task = { file, bound_ms: fileBoundMs(file), imports, env: { [LOGS_VARIABLE]: path.join(folder, 'services'), ...env }, folder }
   const found = await runFile(task, end)
   const report = whole ? withoutSkips(found) : found
-  // Logs of services are kept only for failures.
+  // Services' logs are kept only for failures.
   if (!report.failed) rmSync(path.join(folder, 'services'), { recursive: true, force: true })
   return report
 }

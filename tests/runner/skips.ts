@@ -2,7 +2,6 @@ import type { FileReport } from './run-file.ts'
 
 interface AllowedSkip {
   file: string
-  /** Matches `title: reason of the skip`. */
   what: RegExp
   because: string
 }
@@ -20,7 +19,7 @@ const NEED_PYTHON = [
   'tests/acceptance/watch.test.ts',
 ]
 
-/** Skips that a whole run may have, and the reason. Every other skip is a failure, because skips are easily overlooked. */
+/** Every other skip fails a whole run, because skips are easily overlooked. */
 export const ALLOWED_SKIPS: AllowedSkip[] = [
   {
     file: 'tools/checks/go-machines.test.mjs',
@@ -59,7 +58,6 @@ export const ALLOWED_SKIPS: AllowedSkip[] = [
   })),
 ]
 
-/** Turns skips that are not listed into failures, for a whole run. */
 export function withoutSkips(report: FileReport): FileReport {
   const outcomes = report.outcomes.map((outcome) => {
     if (outcome.end !== 'skipped' || isAllowed(report.file, `${outcome.name}: ${outcome.note}`)) return outcome

@@ -2,26 +2,25 @@ import { availableParallelism } from 'node:os'
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 
 export interface Weather {
-  /** Factor by which the computer is slower than a quiet one of reference speed; at least 1. */
+  /** 1 on a quiet computer of reference speed, and never less. */
   slowness(): number
-  /** Mean share of the processors used by other work, 0 to 1. */
+  /** Other work's share of the processors, 0 to 1. */
   taken(): number
-  /** Speed without other work. */
+  /** Without other work. */
   readonly speed: number
   close(): void
 }
 
-/** CPU time of the work below on the reference computer. */
+/** CPU time on the reference computer. */
 const REFERENCE_MS = 200
 const WORK_TURNS = 1_000_000
 const LOOK_MS = 3000
-/** Weight of the new sample: a single one is unreliable, since another command may last a second. */
+/** A single sample is unreliable: another command may last a second. */
 const SMOOTHED = 0.4
-/** Beyond this the computer is considered hung. */
+/** Beyond this the computer counts as hung. */
 const SLOWNESS_MAX = 20
 const TICKS_PER_SECOND = 100
 
-/** Measures the speed once, then the load every three seconds. Keeps the current slowness in `file`. */
 export function watchWeather(file: string, { look = procTimes, measure = measuredSpeed } = {}): Weather {
   const processors = availableParallelism()
   const first = { at_ms: performance.now(), ...look() }
@@ -47,33 +46,30 @@ export function watchWeather(file: string, { look = procTimes, measure = measure
   return { slowness, taken: () => sum / looks, speed, close: () => clearInterval(timer) }
 }
 
-/** Describes for people the factor of all test limits and its cause. */
 export function weatherText({ slowness, taken, speed }: Pick<Weather, 'slowness' | 'taken' | 'speed'>): string {
   const others = `other work takes ${Math.round(taken() * 100)} % of the processors`
   return `Bounds are ${slowness().toFixed(1)} times those of a quiet computer: this one has ${speed.toFixed(2)} times its speed, and ${others}`
 }
 
-/** Returns the factor for limits. It is never below 1. */
 export function slownessOf(speed: number, taken: number): number {
   return Math.min(SLOWNESS_MAX, Math.max(1, 1 / speed) / Math.max(1 - taken, 1 / SLOWNESS_MAX))
 }
 
 interface Times {
-  /** Busy milliseconds of all processors. */
   all_ms: number
-  /** Busy milliseconds of this run's processes. */
+  /** Of this run's processes. */
   own_ms: number
 }
 
-/** Returns the share of the processors used by other work, 0 to 1. */
+/** From 0 to 1. */
 export function takenBetween(from: Times & { at_ms: number }, to: Times & { at_ms: number }, processors: number): number {
   const others_ms = to.all_ms - from.all_ms - Math.max(0, to.own_ms - from.own_ms)
   return Math.min(1, Math.max(0, others_ms / Math.max(1, (to.at_ms - from.at_ms) * processors)))
 }
 
 /**
- * An enclosed run sees only its own processes. The time of an ended process is added to its parent's, so none is lost. Without an
- * enclosure, all processes count as its own, and the computer as quiet.
+ * An enclosed run sees only its own processes; an ended one's time is added to its parent's. Without an enclosure all processes count as
+ * its own, and the computer as quiet.
  */
 function procTimes(): Times {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, soft = 0, steal = 0] = (
@@ -96,7 +92,7 @@ function ticksOf(pid: string): number {
   }
 }
 
-/** 1 is the reference speed. Uses CPU time, so that other work has no effect. */
+/** 1 is the reference speed. CPU time excludes other work. */
 function measuredSpeed(): number {
   const counts: Record<number, number> = {}
   const before = process.cpuUsage()

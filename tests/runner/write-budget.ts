@@ -1,4 +1,4 @@
-// `npm run test:budget`: writes tests/runner/budget.json from the recorded seconds of runs on a quiet computer.
+// `npm run test:budget`.
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { AIM_MINUTES, BUDGET_FILE, budgetOf, predictedMs, readRecord } from './budget.ts'

@@ -1,8 +1,9 @@
-// `npm run schemathesis`: checks both APIs of a real service against the OpenAPI description that it serves.
+// `npm run schemathesis`.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { createClient } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
@@ -14,13 +15,14 @@ const CHECKS = [
   'response_schema_conformance',
 ]
 const EXAMPLES = 40
+const INDEX_SECONDS_MAX = 60
 
 interface Run {
   name: string
   url: string
   tag: 'app' | 'cell'
   token: string
-  /** Path parameters with existing values; Schemathesis makes up the others. */
+  /** Schemathesis makes up the other path parameters. */
   ids: Record<string, string>
   without?: string[]
 }
@@ -45,12 +47,24 @@ async function runsOf(): Promise<Run[]> {
   const tools = await client.open('tools')
   const { organization_id, project_id } = me.api_key
   const app = { url: service.base_url, tag: 'app' as const, token: service.api_key }
+  // Without an index of packages this route is a 503, as declared; Schemathesis counts every 5xx as a fault.
+  const lists = (await isIndexRead(client)) ? [] : ['template-packages.list']
   const own = { organization_id, project_id, workspace_id: kept.id, operation_id: kept.operation_id ?? '' }
   return [
-    { name: 'application API with ids that are made up', ...app, ids: {} },
-    { name: 'application API with its own ids', ...app, ids: own, without: ['workspaces.delete', 'workspaces.close'] },
+    { name: 'application API with ids that are made up', ...app, ids: {}, without: lists },
+    { name: 'application API with its own ids', ...app, ids: own, without: [...lists, 'workspaces.delete', 'workspaces.close'] },
     { name: 'gateway', url: tools.endpoint, tag: 'cell', token: tools.token, ids: { workspace_id: tools.id } },
   ]
+}
+
+async function isIndexRead(client: ReturnType<typeof createClient>): Promise<boolean> {
+  for (let tries = 0; tries < INDEX_SECONDS_MAX; tries += 1) {
+    const { status, body } = await client.api<{ error?: { details?: { reason?: string } } }>('/v1/template-packages?query=a')
+    if (status === 200) return true
+    if (body.error?.details?.reason !== 'package_index_loading') return false
+    await setTimeout(1000)
+  }
+  return false
 }
 
 function succeeds({ name, url, tag, token, ids, without = [] }: Run): boolean {

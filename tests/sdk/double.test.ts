@@ -178,13 +178,12 @@ test('after a failed write all later writes fail, since the accepted bytes are u
 
 const HISTORIES = depth({ short: 40, long: 1000 })
 test(`over connections that fail, break off, repeat and delay, every command runs once and every byte comes once, in ${HISTORIES} histories`, async () => {
-  // A history mostly waits before it tries again.
+  // A history mostly waits.
   const side_by_side = 50
   for (let first = 1; first <= HISTORIES; first += side_by_side)
     await Promise.all(Array.from({ length: Math.min(side_by_side, HISTORIES - first + 1) }, (_, at) => history(first + at)))
 })
 
-/** Runs commands on one workspace, which another caller suspends, over a network that fails a third of the time. */
 async function history(seed: number): Promise<void> {
   const random = generatorOf(seed)
   const runs = new Map<string, number>()

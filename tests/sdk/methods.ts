@@ -6,7 +6,6 @@ import { code, sh, type Step, unique } from './step.ts'
 import { TEMPLATE_STEPS } from './template-steps.ts'
 import { patience } from '../support/patience.ts'
 
-/** The callers: a project's key and, where people exist, an owner of its organization. */
 export interface Callers {
   berth: Berth
   person: Berth | null
@@ -318,7 +317,7 @@ const STEPS: Step[] = [
       await assert.rejects(person.members.resendInvitation(id), code('rate_limited'))
       await person.members.deleteInvitation(id)
       const [owner] = await person.members.list().all()
-      // An organization keeps an owner: the last one can be neither changed nor removed.
+      // The last owner can be neither changed nor removed.
       await assert.rejects(person.members.update(owner?.person_id ?? '', { role: 'member' }), BerthError)
       await assert.rejects(person.members.remove(owner?.person_id ?? ''), BerthError)
       const key = await person.keys.create({ name: 'made', tool_permissions: ['exec'] }, { project })
@@ -332,10 +331,7 @@ const STEPS: Step[] = [
   },
 ]
 
-/**
- * Calls each public method of the SDK, and compares the called methods with the existing ones. `lacks` names steps that a double cannot
- * do; each must fail, so that the list stays current.
- */
+/** A double cannot do the steps in `lacks`; each must fail, so that the list stays current. */
 export function methodsSuite(where: string, callers: () => Callers, lacks: readonly string[] = []): void {
   const seen: Seen = { called: new Set(), there: new Set() }
   for (const { fact, run } of STEPS)

@@ -1,4 +1,3 @@
-/** The SDK method that calls an operation, in TypeScript's spelling; Python's has the same words with `_` between them. */
 export type Reached =
   | string
   /** The SDKs call it by themselves. `rarely`: only after an error. */
@@ -242,7 +241,6 @@ export const OPERATION_METHODS: Record<string, Reached> = {
   'cell.browser.content': 'ws.browser.content',
 }
 
-/** Returns the operations that a suite of all methods must have called. */
 export function calledOperations(): string[] {
   return Object.entries(OPERATION_METHODS).flatMap(([id, reached]) => {
     if (typeof reached === 'string') return [id]

@@ -14,7 +14,6 @@ import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 
-/** Methods that only the Python SDK has, with the reason. */
 const PYTHON_ALONE: Record<string, string> = {
   'berth.close': "its connections are its own; those of a platform's `fetch` are not",
   'berth.__exit__': 'as `close`',
@@ -45,7 +44,7 @@ test('a request maps to its operation; of two matches the one with fewer paramet
   assert.equal(operationOf('GET', '/v1/nothing'), undefined)
 })
 
-/** Whether a page names the method's last word. Methods of the language itself need no mention. */
+/** Methods of the language itself need no mention. */
 function isNamed(page: string, method: string): boolean {
   if (/Symbol|__/.test(method)) return true
   return new RegExp(`\\b${method.split('.').at(-1) ?? ''}\\b`).test(page)

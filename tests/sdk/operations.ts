@@ -18,7 +18,7 @@ const OPERATIONS: Operation[] = [...APP_ROUTES, ...CELL_ROUTES].flatMap((route) 
 
 export const OPERATION_IDS = OPERATIONS.map(({ id }) => id)
 
-/** Returns a request's operation. Of two matching paths the one with fewer parameters wins. */
+/** Of two matching paths the one with fewer parameters wins. */
 export function operationOf(method: string, path: string): string | undefined {
   const asked = path.split('/')
   const fits = ({ segments, ...one }: Operation) =>
@@ -31,7 +31,6 @@ function isParameter(segment: string): boolean {
   return segment.startsWith('{')
 }
 
-/** Returns a `fetch` and a `WebSocket` that record the operations they call. */
 export function noting(seen: Set<string>): { fetch: typeof fetch; WebSocket: typeof WebSocket } {
   const note = (method: string, url: string | URL) =>
     void seen.add(operationOf(method, new URL(url).pathname) ?? `${method} ${String(url)}`)

@@ -13,10 +13,9 @@ import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 const HISTORIES = depth({ short: 6, long: 300 })
-/** mypy's cache for Python's own modules and the packages. mypy checks itself that an entry is current. */
+/** mypy checks itself that an entry is current. */
 const MYPY_CACHE = path.join(process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth', 'mypy')
 
-/** One test's line of output from sdk/python/tests/run.py. */
 interface Outcome {
   name: string
   /** Empty: it passed. */

@@ -1,9 +1,7 @@
 import { Berth, BerthError, Command, Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 
 export interface Seen {
-  /** Methods that the service answered. */
   called: Set<string>
-  /** Methods of the workspaces in the test. */
   there: Set<string>
 }
 
@@ -14,7 +12,6 @@ const KINDS = [
   [Terminal, 'terminal'],
 ] as const
 
-/** Returns the method names of an object, as in `berth.secrets.list`. */
 export function methodsOf(target: object, name: string): string[] {
   const properties = new Set<string | symbol>()
   for (let each = target; each !== Object.prototype; each = Object.getPrototypeOf(each) as object)
@@ -37,7 +34,6 @@ function isNamespace(value: unknown): value is object {
   return typeof value === 'object' && value !== null && Object.values(value).some((each) => typeof each === 'function')
 }
 
-/** Wraps an object, and records each answered call on it and on its results. */
 export function recorded<T extends object>(target: T, name: string, seen: Seen): T {
   const outcome = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value

@@ -7,7 +7,6 @@ import { createDouble, type Program } from '../../sdk/typescript/src/testing/dou
 import { serveSockets } from '../support/double-sockets.ts'
 import { play } from './suite.ts'
 
-/** The double behind a real server, terminals included, for clients in other languages. */
 export interface ServedDouble extends AsyncDisposable {
   url: string
   api_key: string
@@ -20,7 +19,6 @@ const sh: Program = async ({ argv, stdout, stderr, files, signal }) => {
   return play(argv[2] ?? '', { stdout, stderr, append, cancelled })
 }
 
-/** `count NAME BYTES`: writes so many bytes, and notes its run in a file of its workspace. */
 const count: Program = ({ argv: [, name = '', bytes = '0'], stdout, files }) => {
   const path = `/home/user/runs-${name}`
   files.set(path, Buffer.concat([files.get(path) ?? Buffer.alloc(0), Buffer.from('x')]))
@@ -35,7 +33,6 @@ const python3: Program = ({ argv, stdout, stderr }) => {
   return ran.status ?? 1
 }
 
-/** @param network wraps the server's calls to it */
 export async function serveToOthers(network: (through: typeof fetch) => typeof fetch = (through) => through): Promise<ServedDouble> {
   const server = createServer((request, response) => {
     void (async () => {

@@ -16,11 +16,10 @@ import { openCuttingProxy } from '../support/cutting-proxy.ts'
 
 const CELL = 'http://one.cell.test'
 
-/** The service without machines: api and gateway over HTTP, PostgreSQL, and a cell that runs its operations. */
+/** No machines: api and gateway over HTTP, PostgreSQL, and a cell that runs its operations. */
 export interface ServiceWorld extends AsyncDisposable {
   world: CellWorld
   agent: FakeAgent
-  /** A client whose connections are all cut sooner or later. */
   cut: Berth
   cuts(): number
   calm: Berth

@@ -1,4 +1,4 @@
-// The SDK's behaviour on every supported platform: browsers, Deno, Bun and each Node.js run this program unchanged.
+// Browsers, Deno, Bun and each Node.js run this program unchanged.
 
 import type { Berth, BerthError, BerthOptions } from '../../sdk/typescript/src/main.ts'
 
@@ -64,7 +64,6 @@ export async function smoke({ Berth, key, ...options }: Smoking): Promise<object
   }
 }
 
-/** The expected observations on every platform. */
 export const SEEN = {
   exec: ['out\n', 'err\n', 3],
   echoed: [0, 128, 255],

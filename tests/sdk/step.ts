@@ -1,6 +1,5 @@
 import { type Berth, BerthError, type Workspace } from '../../sdk/typescript/src/main.ts'
 
-/** Calls some methods on a workspace of its own, and asserts their effects. */
 export interface Step {
   fact: string
   run(berth: Berth, ws: Workspace, person: Berth): Promise<unknown>

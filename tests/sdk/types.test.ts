@@ -18,12 +18,10 @@ import type { StreamEvent } from '../../sdk/typescript/src/exec.ts'
 import type { TerminalMessage } from '../../sdk/typescript/src/shell.ts'
 import type { WatchMessage } from '../../sdk/typescript/src/watch.ts'
 
-/** Query parameters that callers give. The SDK reads the pages itself. */
 type Asked<Q extends TSchema> = Omit<Static<Q>, 'cursor' | 'limit'>
 /** `any` would equal every type. */
 type IsAny<A> = 0 extends 1 & A ? true : false
 type Either<A, B> = true extends IsAny<A> | IsAny<B> ? true : false
-/** True for the same properties of the same types. */
 type Same<A, B> = Either<A, B> extends true ? false : [Required<A>, Required<B>] extends [Required<B>, Required<A>] ? true : false
 type Holds<A, B> = Either<A, B> extends true ? false : A extends B ? true : false
 type First<Method extends (...taken: never[]) => unknown> = NonNullable<Parameters<Method>[0]>
@@ -52,6 +50,6 @@ const CHECKED = {
 }
 
 test("the SDK's own types of requests and events equal the contract's", () => {
-  // The type check does the work; the test only checks that there are lines.
+  // The type check does the work; this checks that there are lines.
   assert.ok(Object.values(CHECKED).length > 10)
 })

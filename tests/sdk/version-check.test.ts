@@ -14,7 +14,6 @@ const { PATH = '' } = process.env
 interface Client {
   name: string
   program: string[]
-  /** The same program with the check switched off by an argument. */
   without: string[]
   package: string
   skip: string | false
@@ -47,7 +46,6 @@ interface Outcome {
   asked: number
 }
 
-/** Runs a program that calls the service twice. @param answer answers the versions request, and the program waits for it */
 async function run(program: string[], answer: (response: ServerResponse) => void, env: Record<string, string> = {}): Promise<Outcome> {
   let asked = 0
   const heard = Promise.withResolvers<undefined>()
@@ -67,7 +65,7 @@ async function run(program: string[], answer: (response: ServerResponse) => void
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
   if (env['STAY'] !== undefined) {
     await Promise.race([heard.promise, ended])
-    // Waits for the warning, which follows the answer.
+    // The warning follows the answer.
     if (env['STAY'] === 'warned') while (!said.includes('Try:') && child.exitCode === null) await once(child.stderr, 'data')
     child.stdin.end()
   }

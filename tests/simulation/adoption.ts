@@ -5,13 +5,12 @@ export interface Family {
   world: World
   workspaces: Set<string>
   marks: ReadonlyMap<string, string>
-  /** Workspaces whose memory may be lost. */
   died: Set<string>
   told: string[]
   random(): number
 }
 
-/** Adopts a relative with the same mark, so that the workspace keeps this mark. @returns how many adoptions were started */
+/** The workspace keeps its mark, which the relative shares. @returns how many adoptions were started */
 export async function adoptRelative(family: Family): Promise<number> {
   const { world, died, told, random } = family
   const pairs = pairsOf(family)
@@ -30,7 +29,6 @@ export async function adoptRelative(family: Family): Promise<number> {
   }
 }
 
-/** Forks a running, marked workspace and adopts the fork, with nothing in its way. */
 export async function forkAndAdopt(family: Family, mark: () => Promise<void>): Promise<number> {
   const { world, workspaces, marks } = family
   for (const id of workspaces) {
@@ -55,7 +53,7 @@ async function mayBeAdopted(world: World, id: string): Promise<boolean> {
   return deleted_at === null && (observed_state === 'running' || (observed_state === 'suspended' && checkpoint_id !== null))
 }
 
-/** Whether another operation took the hold first, or a deadlock occurred. */
+/** Another operation took the hold first, or a deadlock occurred. */
 export function isOvertaken(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === '23505' || error.code === '40P01')
 }

@@ -12,20 +12,19 @@ import { createWorld, type Process, type World } from '../engine/world.ts'
 import { adoptRelative, forkAndAdopt, isOvertaken, type Family } from './adoption.ts'
 import { everything, known, unrest } from './stuck.ts'
 
-// One seed is one history: random intentions, moves between resident and parked, deaths, restarts and lost answers against the real
-// engine of the cell and a real database. Afterwards everything must have come to rest, and every live workspace must still have its
-// files, and its memory where its machine never died.
+// One seed is one history against the cell's real engine and database. Afterwards all must rest, and every live workspace have its files,
+// and its memory where its machine never died.
 
 const SEEDS = Number(process.env['BERTH_SIMULATION_SEEDS'] ?? depth({ short: 12, long: 1000 }))
 const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? testSeed())
-/** A history mostly waits: for timers, for the database, for its own pauses. Each has a world and a database of its own. */
+/** A history mostly waits. */
 const AT_ONCE = 8
 const ACTIONS = 40
-/** A history that is not at rest after this time fails. Its error has the state at that time, and tells whether it came to rest later. */
+/** The error tells whether the history came to rest later. */
 const UNREST_MS = 12_000
-/** Time of one poll of `until` on a quiet computer. A slow computer gets as many polls, and more time for them. */
+/** A slow computer gets as many polls, and more time for them. */
 const QUIET_LOOK_MS = 15
-/** Longer than any history: a regular comparison would hide an operation that waits for one. */
+/** A regular comparison would hide an operation that waits for one. */
 const NEVER_COMPARED_REGULARLY_MS = 3_600_000
 const VERBS: Verb[] = [
   'start',
@@ -44,9 +43,8 @@ const VERBS: Verb[] = [
 ]
 
 const moved = { freeze: 0, hibernate: 0, wake: 0 }
-/** Machines that fit in a crowded history: every other history has so little capacity that requests evict others. */
+/** Every other history has so little capacity that requests evict machines. */
 const FEW = 3
-/** Machines that were hibernated to release capacity. */
 let evicted = 0
 let given_up = 0
 let adopted = 0
@@ -79,9 +77,7 @@ class History {
   private readonly is_crowded: boolean
   private process: Process | null = null
   private readonly workspaces = new Set<string>()
-  /** The mark in the files of each marked workspace. */
   private readonly marks = new Map<string, string>()
-  /** Workspaces whose machine ended by itself, and whose memory is lost. */
   private readonly died = new Set<string>()
   private troubled = true
   private readonly told: string[] = []
@@ -114,7 +110,7 @@ class History {
     }
   }
 
-  /** Starts a cell. In a crowded history it evicts machines; in others this history alone parks them. */
+  /** In a crowded history the cell evicts machines; in others this history alone parks them. */
   private async startProcess(): Promise<Process> {
     const ask_activity = () => Promise.resolve({ running: 0, busy_until: null, last_ended_at: null, commands: [] })
     const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: this.is_crowded ? 3600 : 0 }
@@ -128,7 +124,7 @@ class History {
     return process
   }
 
-  /** The host refuses machines beyond its capacity, and guests are idle, so that they can be evicted. */
+  /** The host refuses machines beyond its capacity, and idle guests can be evicted. */
   private crowd(): void {
     const { host } = this.world
     for (const verb of ['start', 'restore'] as const) {
@@ -177,7 +173,6 @@ class History {
     this.workspaces.add(workspace_id)
   }
 
-  /** Starts an operation that the API would allow on a random workspace in its present state. */
   private async intend(): Promise<void> {
     const id = this.pick()
     if (id === undefined) return
@@ -216,7 +211,7 @@ class History {
     return { world, workspaces, marks, died, told, random: () => this.random() }
   }
 
-  /** Deletes a snapshot, as the API does when nothing holds the workspace. No lock: only this history starts operations. */
+  /** The API deletes a snapshot when nothing holds the workspace. No lock: only this history starts operations. */
   private async giveUp(): Promise<void> {
     const { db, clock } = this.world
     const { numAffectedRows } = await sql`update checkpoints set deleted_at = ${clock.now()} where id = (
@@ -226,7 +221,7 @@ class History {
     given_up += Number(numAffectedRows ?? 0)
   }
 
-  /** Parks or wakes a machine next to other operations, as the residency clock and calls do. It does not wait for the end. */
+  /** Does not wait for the end. */
   private async park(): Promise<void> {
     const runs = this.process?.table.known().filter(({ observed_state }) => observed_state === 'running') ?? []
     const entry = runs[Math.floor(this.random() * runs.length)]
@@ -300,7 +295,7 @@ class History {
     return [...this.workspaces][Math.floor(this.random() * this.workspaces.size)]
   }
 
-  /** Marks the disk and memory of each running workspace once. No later commit may lose the mark. */
+  /** No later commit may lose it. */
   private async mark(): Promise<void> {
     const rows = await this.world.db
       .selectFrom('workspaces')
@@ -324,7 +319,6 @@ class History {
     }
   }
 
-  /** Waits until every operation has ended, and checks that rows and host agree. */
   private async rest(): Promise<void> {
     let waits_for: unknown = 'nothing'
     let stuck: unknown

@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { Process, World } from '../engine/world.ts'
 
-/** Collects the state that shows why a history is stuck: rows, host, table, and the engine's waits. */
 export async function everything(world: World, process: Process | null): Promise<object> {
   const { db, host, clock } = world
   const id = (name: string) => sql`right(${sql.ref(name)}::text, 4)`
@@ -17,7 +16,7 @@ export async function everything(world: World, process: Process | null): Promise
   return { now, grants, holds, machines, waiting, engine: process?.engine.state(), known: known(process) }
 }
 
-/** Returns the unfinished operations and transitions; null when there are none. */
+/** null: there are none. */
 export async function unrest(world: World, process: Process | null): Promise<unknown> {
   if (process?.engine.isReady() !== true) return 'the engine is not ready'
   const operations = await world.db.selectFrom('operations').selectAll().where('completed_at', 'is', null).execute()
@@ -25,7 +24,6 @@ export async function unrest(world: World, process: Process | null): Promise<unk
   return operations.length === 0 && moving.length === 0 ? null : { operations, moving }
 }
 
-/** Returns the table's entries, with whether each machine's save failed. */
 export function known(process: Process | null): unknown {
   const { parking, table } = process ?? {}
   return table?.known().map(({ id, observed_state, residency, hold, machine }) => {

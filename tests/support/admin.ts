@@ -16,13 +16,13 @@ export interface AdminEnd {
   stderr: string
 }
 
-/** The environment of a command, without that of the test. The cache halves the half second that a command takes to compile its modules. */
+/** Excludes the test's environment. The compile cache saves half of a command's half second. */
 export function adminEnvironment(places: AdminPlaces): NodeJS.ProcessEnv {
   const { NODE_COMPILE_CACHE } = process.env
   return { BERTH_ADMIN: JSON.stringify(places), ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }) }
 }
 
-/** Runs `npm run admin -- …` against the database of a test. Resolves also where the command fails. */
+/** Resolves also where the command fails. */
 export function adminEnd(places: AdminPlaces, ...args: string[]): Promise<AdminEnd> {
   const options = { env: adminEnvironment(places), timeout: patience(BOUND_MS) }
   return new Promise((resolve) => {
@@ -32,7 +32,7 @@ export function adminEnd(places: AdminPlaces, ...args: string[]): Promise<AdminE
   })
 }
 
-/** Runs a command that has to succeed. @returns what it printed, trimmed. @throws its `AdminEnd` as the error's cause */
+/** @returns what it printed, trimmed. @throws its `AdminEnd` as the error's cause */
 export async function admin(database_url: string, ...args: string[]): Promise<string> {
   const end = await adminEnd({ database_url }, ...args)
   if (end.code !== 0) throw Object.assign(new Error(`${args.join(' ')} ended with ${end.code}: ${end.stderr}`), end)

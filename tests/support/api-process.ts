@@ -5,7 +5,6 @@ import type { StripeConfig } from '../../service/api/money/payment/stripe.ts'
 import type { FailpointName } from '../../service/lib/failpoints.ts'
 import { startMainProcess, type MainProcess } from './main-process.ts'
 
-/** An api process as the supervisor starts it, on the database of a test. */
 export type ApiProcess = MainProcess
 
 interface Options {

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { WebSocket, type ClientOptions } from 'ws'
 
-/** One event as a client of an attach route reads it. */
 export interface AttachEvent {
   type: 'output' | 'exit' | 'heartbeat' | 'error' | 'stdin'
   stream?: 'stdout' | 'stderr'
@@ -23,14 +22,13 @@ export interface Closed {
   reason: string
 }
 
-/** A client of an attach route. It buffers events until they are read. */
 export interface Attached extends AsyncIterable<AttachEvent> {
   socket: WebSocket
   headers: Record<string, string | string[] | undefined>
   say(message: unknown): void
   /** undefined: it was closed, and everything was read. */
   next(): Promise<AttachEvent | undefined>
-  /** Reads until the newly printed text matches, and returns that text. Fails with the text after a minute. */
+  /** @returns the newly printed text, once it matches; fails with it after a minute */
   until(fits: RegExp): Promise<string>
   rest(): Promise<AttachEvent[]>
   closed: Promise<Closed>
@@ -99,5 +97,5 @@ export async function attach(url: string, options: { token?: string; protocols?:
   }
 }
 
-/** Output of an event. Latin-1 keeps every byte. */
+/** Latin-1 keeps every byte. */
 export const printed = (event: AttachEvent) => (event.type === 'output' ? Buffer.from(event.data ?? '', 'base64').toString('latin1') : '')

@@ -1,21 +1,18 @@
-// The clients as users install them: a test of the sources would miss errors of the bundle.
+// A test of the sources would miss errors of the bundle.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { bundleCli, bundleSdk } from '../../tools/sdk/bundle.ts'
 
-/** The Node.js that runs them: tests/cli/oldest-node.test.ts sets another one. */
 export const CLIENT_NODE = process.env['BERTH_TEST_CLIENT_NODE'] ?? process.execPath
 
 let cli: Promise<string> | undefined
 let sdk: Promise<string> | undefined
 
-/** Builds the command line into one file, once per test process. @returns its path */
 export function builtCli(): Promise<string> {
   return (cli ??= built('berth.cjs', bundleCli))
 }
 
-/** Builds the module of `@berth/sdk`. @returns its path */
 export function builtSdk(): Promise<string> {
   return (sdk ??= built('main.mjs', async (file) => void (await bundleSdk('main', file))))
 }

@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import type { World } from '../api/support.ts'
 import { startMainProcess, type MainProcess } from './main-process.ts'
 
-/** Starts the cell `one` of a test's world as the supervisor does. `hostd_socket` leads to its machines. */
 export async function startCellProcess(w: World, hostd_socket: string): Promise<MainProcess> {
   const at = (name: string) => join(w.keys_dir, name)
   const anywhere = { host: '127.0.0.1', port: 0 }

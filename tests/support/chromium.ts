@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 
-/** A browser on this computer, outside of any workspace. */
 export interface Chromium {
   goto(url: string): Promise<void>
   evaluate(expression: string): Promise<unknown>
@@ -17,7 +16,7 @@ const FLAGS = [
 ] // prettier-ignore
 const ANSWER_MS = 120_000
 
-/** Runs the browser of a template's image, so that the test need not install one. Its mount namespace ends with it. */
+/** The image has a browser, so that the test need not install one. Its mount namespace ends with it. */
 const START = `
 set -e
 mount -t erofs -o ro,loop "$IMAGE" "$ROOT" || mount -t erofs -o ro "$IMAGE" "$ROOT"
@@ -32,10 +31,6 @@ interface Message {
   error?: { message: string }
 }
 
-/**
- * @param image of a template that has Chromium
- * @param flags in addition to the default ones
- */
 export async function openChromium(image: string, flags: readonly string[] = []): Promise<Chromium> {
   const root = mkdtempSync(path.join(tmpdir(), 'berth-chromium-'))
   const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', START, 'sh', ...flags], {
@@ -64,7 +59,7 @@ export async function openChromium(image: string, flags: readonly string[] = [])
   }
 }
 
-/** Chromium's protocol: JSON messages ending with NUL on descriptors 3 and 4. */
+/** JSON messages end with NUL, on descriptors 3 and 4. */
 function speak(child: ChildProcess, ended: Promise<void>) {
   const [to, from] = [child.stdio[3] as Writable, child.stdio[4] as Readable]
   const waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>>>()

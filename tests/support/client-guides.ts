@@ -10,7 +10,6 @@ const NODE = [process.execPath, '--disable-warning=ExperimentalWarning']
 const TIMEOUT_MS = 200_000
 
 export interface Sampled {
-  /** Output that the page shows for its samples. */
   prints: string
   printed: string
 }
@@ -20,7 +19,6 @@ interface Where {
   api_key: string
 }
 
-/** Runs all TypeScript samples of a page of docs/ as one program. */
 export async function runTypescript(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'ts')
   const program = blocks.join('\n').replaceAll("'@berth/sdk'", JSON.stringify(await builtSdk()))
@@ -31,7 +29,7 @@ export async function runTypescript(page: string, where: Where): Promise<Sampled
 }
 
 const { BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up' } = process.env
-/** Folder of the packages that the Python SDK needs; undefined if set-up could not install them. */
+/** undefined: set-up could not install them. */
 export const PYTHON_PACKAGES = process.env['BERTH_TEST_PYTHONPATH']
 export const NO_PYTHON = PYTHON_PACKAGES === undefined ? `no Python packages: ${missing}` : false
 
@@ -40,13 +38,11 @@ export async function runPythonPage(page: string, where: Where): Promise<Sampled
   return { prints, printed: await runPython(blocks.join('\n'), where) }
 }
 
-/** @returns the program's output */
 export async function runPython(program: string, where: Where): Promise<string> {
   const paths = [path.join(ROOT, 'sdk/python'), PYTHON_PACKAGES ?? ''].join(':')
   return inFolder((folder) => output(['env', `PYTHONPATH=${paths}`, 'PYTHONDONTWRITEBYTECODE=1', 'python3', '-c', program], folder, where))
 }
 
-/** Runs the commands of a page as one script, from the set-up of `berth` on. */
 export async function runCommands(page: string, where: Where): Promise<Sampled> {
   const { blocks, prints } = readPage(page, 'sh')
   const setUp = Math.max(
@@ -62,7 +58,7 @@ export async function runCommands(page: string, where: Where): Promise<Sampled> 
   })
 }
 
-/** A `text` block is the output of the samples since the previous `text` block, which do the same in several languages. */
+/** A `text` block is the output of the samples since the previous one, which do the same in several languages. */
 function readPage(page: string, language: string): { blocks: string[]; prints: string } {
   const text = readFileSync(path.join(ROOT, page), 'utf8')
   const blocks: string[] = []

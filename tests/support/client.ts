@@ -37,7 +37,6 @@ export interface RequestOptions {
 const keepAlive = new http.Agent({ keepAlive: true, maxSockets: 256 })
 const OPEN_MS = 180_000
 
-/** Sends one request on a keep-alive connection and returns the streaming response. */
 export function send(url: string, options: RequestOptions = {}): Promise<http.IncomingMessage> {
   const payload = options.json === undefined ? options.bytes : Buffer.from(JSON.stringify(options.json))
   const headers: Record<string, string | number> = { ...options.headers }
@@ -61,7 +60,7 @@ export function send(url: string, options: RequestOptions = {}): Promise<http.In
   })
 }
 
-/** Sends one request and reads the whole response; `body` is the parsed JSON, or {} without JSON. */
+/** `body` is {} without JSON. */
 export async function call<T = Record<string, unknown>>(url: string, options: RequestOptions = {}): Promise<Answer<T>> {
   const response = await send(url, options)
   const chunks: Buffer[] = []
@@ -90,14 +89,13 @@ export interface Client {
   api_key: string
   api<T = Record<string, unknown>>(path: string, options?: RequestOptions): Promise<Answer<T>>
   open(key: string, body?: Record<string, unknown>): Promise<OpenedWorkspace>
-  /** Runs a lifecycle verb and waits until its operation ends. */
+  /** Waits until its operation ends. */
   operate(
     path: string,
     options?: RequestOptions,
   ): Promise<{ id: string; state: string; error: OperationError | null; result: Record<string, unknown> | null }>
   token(workspace_id: string): Promise<string>
   tool<T = Record<string, unknown>>(workspace: OpenedWorkspace, path: string, options?: RequestOptions): Promise<Answer<T>>
-  /** Runs a command to its end and returns its output. */
   run(workspace: OpenedWorkspace, argv: string[], body?: Record<string, unknown>): Promise<RunResult>
 }
 
@@ -185,7 +183,7 @@ export function createClient(base_url: string, api_key: string): Client {
       })
       const out = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
       let exit: OutputEvent | null = null
-      // Reads to the stream's end: leaving a stream early closes its connection.
+      // Reads to the end: leaving a stream early closes its connection.
       for await (const event of ndjson(response)) {
         if (event.type === 'output' && event.stream) out[event.stream].push(Buffer.from(event.data ?? '', 'base64'))
         if (event.type === 'error') throw new Error(`output ended with ${JSON.stringify(event)}`)

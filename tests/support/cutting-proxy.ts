@@ -2,10 +2,9 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { generatorOf, testSeed } from './seed.ts'
 
-/** A proxy that cuts each connection after a random number of bytes. */
 export interface CuttingProxy {
   url: string
-  /** For the failure message: the same seed cuts at the same byte counts. */
+  /** Printed with a failure: the same seed cuts at the same byte counts. */
   seed: number
   cuts(): number
   stopCutting(): void

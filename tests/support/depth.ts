@@ -1,4 +1,4 @@
-/** The long run (`npm run test:long`) tests the same facts with more repetitions, seeds and bytes than `npm test`. */
+/** `npm run test:long` tests the same facts with more repetitions, seeds and bytes. */
 export const LONG_VARIABLE = 'BERTH_TEST_LONG'
 
 export const isLong = process.env[LONG_VARIABLE] === '1'

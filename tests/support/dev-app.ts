@@ -1,7 +1,4 @@
-/**
- * Two typical apps of a workspace: a dev server whose page reloads when its file changes, and a terminal in a page. Both use
- * WebSockets and only Python's standard library.
- */
+/** Both use WebSockets and only Python's standard library. */
 export const DEV_APP = `
 import base64, hashlib, http.server, os, pty, threading, time
 

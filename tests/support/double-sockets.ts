@@ -2,7 +2,6 @@ import type { Server } from 'node:http'
 import { WebSocketServer } from 'ws'
 import type { Double } from '../../sdk/typescript/src/testing/double.ts'
 
-/** Serves the double's terminals on the server's port. @returns a function that closes them */
 export function serveSockets(server: Server, { options }: Pick<Double, 'options'>): () => void {
   const sockets = new WebSocketServer({ server })
   sockets.on('connection', (socket, { url: path, headers }) => {

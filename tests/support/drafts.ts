@@ -9,7 +9,6 @@ interface World {
   ids: Ids
 }
 
-/** Inserts a draft state as a capture of its workspace does. @returns its id */
 export async function draftState(
   { database: { superuser: db }, clock, ids }: World,
   workspace_id: string,

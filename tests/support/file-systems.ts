@@ -9,7 +9,6 @@ export interface SmallFileSystem {
   close(): void
 }
 
-/** Makes a separate ext4 on a loop device, which a test may fill. */
 export function smallFileSystem(size_gib: number): SmallFileSystem {
   const directory = mkdtempSync(path.join(tmpdir(), 'berth-small-'))
   chmodSync(directory, 0o755) // the service's users must pass through
@@ -28,13 +27,10 @@ export function smallFileSystem(size_gib: number): SmallFileSystem {
   }
 }
 
-/** Bytes to write at the end: before that blocks are only allocated, but only a write shows exactly when the disk is full. */
+/** Only a write shows exactly when the disk is full; blocks before are only allocated. */
 const WRITTEN_BYTES = 128 << 20
 
-/**
- * Fills the file system of `directory` except for `left_bytes`. It takes seconds, so it yields to the event loop: connections that
- * end must be noticed, or the next call would use one of them.
- */
+/** Leaves `left_bytes`. It yields to the event loop for seconds: connections that end must be noticed, or the next call would use one. */
 export async function fillFileSystem(directory: string, left_bytes = 0): Promise<{ free(): void }> {
   const file = path.join(directory, 'berth-test-filler')
   const fd = openSync(file, 'w')

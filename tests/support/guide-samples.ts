@@ -1,4 +1,4 @@
-// Maps the samples of each guide to the test that runs them, and lists those that no test can run.
+// Each guide's samples have a test that runs them, or a reason why none can.
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -10,7 +10,7 @@ export interface Sample {
   text: string
 }
 
-/** Pages with the same samples in several languages. `internet.md` is separate, because it needs a test internet. */
+/** `internet.md` is separate: it needs a test internet. */
 export const TASK_PAGES: Readonly<Record<string, readonly ('ts' | 'python' | 'sh')[]>> = {
   start: ['ts', 'python', 'sh'],
   'run-code': ['ts', 'python', 'sh'],
@@ -25,7 +25,7 @@ export const TASK_PAGES: Readonly<Record<string, readonly ('ts' | 'python' | 'sh
   watch: ['ts', 'python'],
 }
 
-/** The test that runs all samples of a page in a language, except those in `NOT_RUN`. */
+/** Runs all samples of a page in a language, except those in `NOT_RUN`. */
 export const RUN_BY: readonly { page: string; languages: readonly string[]; test: string }[] = [
   ...Object.entries(TASK_PAGES).map(([page, languages]) => ({ page: `${page}.md`, languages, test: 'acceptance/tasks.test.ts' })),
   { page: 'egress.md', languages: ['ts', 'python', 'sh'], test: 'acceptance/guides.test.ts' },
@@ -109,7 +109,7 @@ export const NOT_RUN: readonly { page: string; begins: string; because: string }
   },
 ]
 
-/** A block that only sets the service's address: tests set it in the environment. */
+/** Tests set the address in the environment. */
 export const isSetUp = ({ text }: Sample) => /^export (BERTH|BERTH_URL|URL)=/.test(text)
 
 export function samplesOf(page: string): Sample[] {

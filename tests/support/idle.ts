@@ -3,7 +3,7 @@ import type { Client, OpenedWorkspace } from './client.ts'
 import type { Service } from './service.ts'
 import { patience } from './patience.ts'
 
-/** The adaptive timeout if every past gap was too long to wait for. */
+/** Every past gap was too long to wait for. */
 export const SHORTEST_TIMEOUT_SECONDS = LIMITS.idle.adaptive_seconds_min
 const UNTIL_MS = 120_000
 
@@ -25,7 +25,6 @@ export interface Idle {
   failed_suspends: number
 }
 
-/** Opens a workspace with a detached process. `alive` returns its pid while it lives. */
 export async function withProcess(client: Client, key: string) {
   const workspace = await client.open(key)
   const detached = 'setsid sh -c "echo \\$\\$ > /dev/shm/pid; while :; do sleep 1; done" >/dev/null 2>&1 &'
@@ -35,7 +34,6 @@ export async function withProcess(client: Client, key: string) {
   return { workspace, pid: await alive(workspace), alive }
 }
 
-/** Sets a history in which every gap was too long to wait for. */
 export async function shortenTimeout(service: Pick<Service, 'query'>, workspace_id: string): Promise<void> {
   const gaps = [...Array.from({ length: 24 }, () => 0), 20]
   await service.query('update workspaces set idle_gaps = $2::real[] where id = $1', [workspace_id, gaps])
@@ -45,7 +43,7 @@ export async function idleOf(client: Client, workspace: OpenedWorkspace): Promis
   return (await client.tool<Idle>(workspace, '/idle')).body
 }
 
-/** Waits until the workspace has `count` suspends and the newest has ended. The idle clock ticks every five seconds. */
+/** The idle clock ticks every five seconds. */
 export async function suspendsOf(client: Client, workspace_id: string, count: number): Promise<IdleOperation> {
   for (const end_ms = performance.now() + patience(UNTIL_MS); ;) {
     const { body } = await client.api<{ data: IdleOperation[] }>(`/v1/workspaces/${workspace_id}/operations?kind=suspend`)

@@ -1,5 +1,5 @@
-// DNS of a test's internet. As a program, `internet-names.ts NAMES` answers DNS questions in its namespace: names in NAMES (JSON) have
-// their address, all others do not exist. It ends with its stdin.
+// `internet-names.ts NAMES` answers DNS questions in its namespace: names in NAMES (JSON) have their address, all others do not exist. It
+// ends with its stdin.
 import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -9,7 +9,6 @@ import { patience } from './patience.ts'
 
 export const NAME_SERVER = '203.0.113.53'
 
-/** Adds names with their addresses, which may be new addresses of the range. */
 export async function nameInternet({ uplink }: Pick<Internet, 'uplink'>, names: Record<string, string>): Promise<AsyncDisposable> {
   for (const address of new Set([NAME_SERVER, ...Object.values(names)]))
     execFileSync('ip', ['-n', uplink, 'address', 'replace', `${address}/32`, 'dev', 'lo'], { timeout: patience(60_000) })

@@ -1,4 +1,4 @@
-// Runs in a test's namespace: `internet-server.ts FOLDER`. Prints a line for each request and ends with its stdin.
+// `internet-server.ts FOLDER` prints a line a request, and ends with its stdin.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
@@ -6,7 +6,6 @@ import https from 'node:https'
 import path from 'node:path'
 
 const [folder = ''] = process.argv.slice(2)
-/** Credentials of the repositories below /private/. */
 const SECRET = `Basic ${Buffer.from('anyone:s3cret-token').toString('base64')}`
 const PAGES: Record<string, string> = {
   '/page': '<!doctype html><title>A page</title><h1>Hello</h1><script>document.body.append("made by a script")</script>',
@@ -30,7 +29,7 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   repository(request, response, url)
 }
 
-/** Sends 400 bytes a second for the given number of half seconds, catching up if late. Then the connection stays open. */
+/** 400 bytes a second, for half seconds, catching up if late. The connection then stays open. */
 function trickle(response: ServerResponse, times: number): void {
   const began_ms = performance.now()
   let sent = 0

@@ -6,10 +6,10 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { patience } from './patience.ts'
 
-/** Addresses of a range that is never routed on the internet: packets reach the test's namespace or nothing. */
+/** The internet never routes this range: packets reach the test's namespace or nothing. */
 export const INTERNET_ADDRESS = '203.0.113.10'
 export const OTHER_ADDRESS = '203.0.113.11'
-/** Names in the server's certificate, in addition to its addresses. */
+/** In the server's certificate, besides its addresses. */
 export const INTERNET_HOST = 'api.example.com'
 export const OTHER_HOST = 'other.example.com'
 
@@ -19,10 +19,9 @@ export interface Visit {
   authorization: string | null
 }
 
-/** A network namespace with one server: pages over HTTP, and Git repositories over HTTPS. */
 export interface Internet {
   uplink: string
-  /** PEM of the authority that signed the server's certificate. */
+  /** PEM of the certificate's authority. */
   ca: Buffer
   ca_file: string
   repositories: string
@@ -74,7 +73,7 @@ function makeCertificate(folder: string): void {
   execFileSync('openssl', [...request, ...key, '-out', path.join(folder, 'cert.pem')], { stdio: 'ignore', timeout: patience(60_000) })
 }
 
-/** The first line reports that the server listens; each later line is a visit. */
+/** The first line: the server listens. Each later line is a visit. */
 function follow(server: ChildProcess & { stdout: NonNullable<ChildProcess['stdout']> }) {
   const visits: Visit[] = []
   const waiting = new Set<() => void>()

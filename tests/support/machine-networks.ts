@@ -2,10 +2,9 @@ import { randomInt } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
 const BLOCKS = 50 * 16
-/** Advances, so that two installations of one test never share a range. */
+/** Two installations of one test never share a range. */
 let block = randomInt(0, BLOCKS)
 
-/** Returns an unused address range for an installation's machines. Tests in Go use other ranges. */
 export function freeMachineNetwork(): string {
   const taken = routed()
   for (let tries = 0; tries < BLOCKS; tries++) {
@@ -15,7 +14,7 @@ export function freeMachineNetwork(): string {
   return `10.${200 + Math.floor(block / 16)}.${(block % 16) * 16}.0/20`
 }
 
-/** Blocks that have a route. The kernel writes addresses as numbers in host byte order. */
+/** The kernel writes addresses as numbers in host byte order. */
 function routed(): Set<number> {
   const rows = readFileSync('/proc/net/route', 'latin1').trimEnd().split('\n').slice(1)
   const destinations = rows.map((row) => Buffer.from(row.split('\t')[1] ?? '', 'hex').reverse())

@@ -6,16 +6,13 @@ import type { Service } from './service.ts'
 
 type Machine = Inventory['machines'][number]
 
-/** A guest command that prints the source address of its outgoing packets. */
 export const OWN_ADDRESS = `python3 -c 'import socket; s = socket.socket(2, 2); s.connect(("203.0.113.1", 9)); print(s.getsockname()[0])'`
 
-/** The host's view of machines, for tests that wait for many in parallel. */
 export interface Machines {
-  /** Current state; undefined if there is no machine. */
+  /** undefined: there is no machine. */
   stateOf(workspace_id: string): Promise<Machine['state'] | undefined>
-  /** Returns when the condition holds for the latest inventory. All waiters share the queries. */
+  /** All waiters share the queries. */
   until(what: string, limit_ms: number, holds: (machines: Machine[]) => boolean): Promise<void>
-  /** Returns when the network of an ended machine is completely removed. */
   untilNoNetwork(slot: string, limit_ms: number): Promise<void>
 }
 

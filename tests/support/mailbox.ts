@@ -6,9 +6,7 @@ import { until } from './processes.ts'
 export interface Mailbox extends AsyncDisposable {
   url: string
   mails: Email[]
-  /** Waits for the newest mail to an address with a matching subject. */
   mailTo(address: string, subject: RegExp): Promise<Email>
-  /** The token in the link of the newest such mail. */
   tokenTo(address: string, subject: RegExp): Promise<string>
 }
 

@@ -6,17 +6,14 @@ import { createInterface } from 'node:readline'
 
 const MAIN = join(import.meta.dirname, '../../service/main.ts')
 
-/** A process of the service as the supervisor starts it, with a test's configuration. */
 export interface MainProcess extends AsyncDisposable {
   base: string
-  /** Resolves at its end to the signal that ended it. */
   ended: Promise<NodeJS.Signals | null>
   kill(): Promise<void>
-  /** Stops it like the supervisor: it may finish its work. */
+  /** Like the supervisor: it may finish its work. */
   stop(): Promise<void>
 }
 
-/** Log message of each process when it serves, and the field with its address. */
 const SERVES = {
   api: { words: 'the application API serves', field: 'address' },
   cell: { words: 'serving', field: 'gateway' },

@@ -1,5 +1,5 @@
-// Loaded before every test file (`--import`) when the runner collects observations: records the responses that tests get, from any HTTP
-// client, as lines of the ledger. It does not change what tests do.
+// Loaded before every test file (`--import`) when the runner collects observations: records responses to any HTTP client as lines of the
+// ledger.
 import { channel } from 'node:diagnostics_channel'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { appendFileSync } from 'node:fs'
@@ -17,14 +17,13 @@ let observations: typeof import('../ledger/observations.ts') | undefined
 
 function note(exchange: Exchange): void {
   if (directory === undefined) return
-  // Loaded late: it loads every route, which takes half a second, and many files need none.
+  // Loading every route takes half a second, and many files need none.
   observations ??= require('../ledger/observations.ts') as typeof import('../ledger/observations.ts')
   const fresh = observations.observedLines(exchange).filter((line) => !noted.has(line))
   for (const line of fresh) noted.add(line)
   if (fresh.length > 0) appendFileSync(join(directory, `${process.pid}.txt`), `${fresh.join('\n')}\n`)
 }
 
-/** Collects as much of a body as the ledger reads. */
 class Seen {
   readonly #exchange: Omit<Exchange, 'text'>
   readonly #wanted: boolean
@@ -58,7 +57,7 @@ channel('undici:request:bodyChunkReceived').subscribe((message) => {
 })
 channel('undici:request:trailers').subscribe((message) => fetched.get((message as Fetched).request)?.end())
 
-// Responses of http.request(). The body is taken at the parser's push: a listener would make a paused stream flow.
+// The body of an http.request() is taken at the parser's push: a listener would make a paused stream flow.
 channel('http.client.response.finish').subscribe((message) => {
   const { request, response } = message as { request: ClientRequest; response: IncomingMessage }
   const content_type = response.headers['content-type'] ?? ''
@@ -71,7 +70,7 @@ channel('http.client.response.finish').subscribe((message) => {
   }
 })
 
-// Messages of a WebSocket: the error message before a close counts as a refusal; its close code is the status plus 4000.
+// A WebSocket's error message before a close counts as a refusal; its close code is the status plus 4000.
 function noteSocket(url: string, text: string): void {
   const { pathname, search } = new URL(url)
   note({ method: 'GET', path: pathname + search, status: 101, content_type: 'websocket', text })

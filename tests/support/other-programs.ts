@@ -2,11 +2,10 @@ import { appendFileSync, chmodSync, copyFileSync, mkdtempSync, readFileSync, rmS
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-/** Builds of the engine and the agent that differ only in version or digest. */
 export interface OtherPrograms extends Disposable {
   folder: string
   engine(): string
-  /** The same code with another version, which gVisor treats as another engine. */
+  /** The same code with another version is another engine to gVisor. */
   engineOf(first: string, version: string): string
   agent(): string
 }
@@ -37,7 +36,7 @@ export function otherPrograms(): OtherPrograms {
   }
 }
 
-/** Another version of the same length, to be replaced in the binary. */
+/** Of the same length, to be replaced in the binary. */
 export function otherVersion(first: string, ...letters: [string, string]): string {
   const [letter, instead] = letters
   return first.slice(0, -1) + (first.endsWith(letter) ? instead : letter)

@@ -3,7 +3,6 @@ import type { SharedService } from './shared-services.ts'
 
 const PASSWORD = 'a long enough password'
 
-/** @returns the session of a person who owns the organization */
 export async function ownerOf({ base_url, organization, admin }: SharedService): Promise<string> {
   const email = `${organization}@example.com`
   await admin('person', 'create', '--email', email, '--organization', organization, '--role', 'owner', '--name', 'Owner')

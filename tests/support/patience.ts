@@ -1,8 +1,7 @@
-// Scales the time limits of tests. Limits are written for a quiet computer with two processors; a slower or busy computer gets
-// proportionally more time.
+// Limits are written for a quiet computer with two processors; a slower or busy one gets proportionally more time.
 import { readFileSync } from 'node:fs'
 
-/** Names a file with the factor, which the runner rewrites every few seconds. */
+/** The runner rewrites the factor every few seconds. */
 export const SLOWNESS_VARIABLE = 'BERTH_TEST_SLOWNESS_FILE'
 const LOOK_MS = 1000
 
@@ -16,12 +15,11 @@ export function slowness(): number {
   return seen.slowness
 }
 
-/** Scales a limit in milliseconds for the current load. */
 export function patience(quiet_ms: number): number {
   return Math.ceil(quiet_ms * slowness())
 }
 
-/** Returns a function that reports whether time is left. While the computer is slow, time counts proportionally less. */
+/** @returns whether time is left; it counts less while the computer is slow */
 export function patiently(quiet_ms: number): () => boolean {
   let left_ms = quiet_ms
   let last_ms = performance.now()

@@ -1,7 +1,6 @@
-// A stateful double of Stripe's API over HTTP for the official client, with the calls of service/api/money/payment/stripe.ts. No package has
-// state (stripe-mock answers with fixtures). It follows the API's documentation. A page is open until it is paid, ended or expired. An
-// invoice is a draft, then open, then paid or void; only a draft accepts lines. A repeated idempotency key returns the first response. It
-// takes no cards, makes no invoices of subscriptions, and does not check calls that this service never makes.
+// A double of Stripe's API for the official client (stripe-mock has no state), with the calls of service/api/money/payment/stripe.ts, by
+// the API's documentation. A repeated idempotency key returns the first response. It takes no cards, makes no invoices of subscriptions,
+// and does not check calls that this service never makes.
 import { createHmac, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,15 +11,12 @@ type Form = Record<string, string>
 export interface PaymentDouble extends AsyncDisposable {
   config: { secret_key: string; webhook_secret: string; api_url: string; return_url: string }
   things: Map<string, Thing>
-  /** Each request that had an effect, as `POST /v1/customers`. */
   calls: string[]
   /** `refuses`: 500 to everything. `hangs_up`: closes connections without an answer. */
   mood: 'serves' | 'refuses' | 'hangs_up'
-  /** Runs before a call, such as `POST checkout/sessions`, is answered. */
   before_answer: (at: string) => Promise<void>
   forgetKeys(): void
   of(object: string): Thing[]
-  /** Pays a page. @returns the event about it */
   pay(session_id: string): string
   late(session_id: string): string
   cancel(subscription_id: string): string

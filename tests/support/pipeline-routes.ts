@@ -1,4 +1,3 @@
-// Routes for the tests of the pipeline; no product serves them.
 import Type from 'typebox'
 import { ANYONE, readers, ROLES, toolToken } from '../../contract/access.ts'
 import { NO_REASON } from '../../contract/errors.ts'

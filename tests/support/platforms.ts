@@ -5,9 +5,8 @@ import { cachedBuild } from '../../tools/setup/cached-build.mjs'
 import { patience } from './patience.ts'
 
 const ARCHITECTURE = process.arch === 'arm64' ? 'arm64' : 'x64'
-/** JavaScript runtimes from npm packages, the same files that their own installers fetch. */
+/** npm has the files that the runtimes' own installers fetch. */
 const PLATFORMS = {
-  /** The oldest version that the packages support. */
   'Node.js 20': { package: `node-linux-${ARCHITECTURE}@20.4.0`, program: `node-linux-${ARCHITECTURE}/bin/node`, runs: [] },
   Deno: {
     package: `@deno/linux-${ARCHITECTURE}-glibc@2.9.6`,
@@ -23,7 +22,6 @@ const PLATFORMS = {
 export type Platform = keyof typeof PLATFORMS
 export const PLATFORM_NAMES = Object.keys(PLATFORMS) as Platform[]
 
-/** Installs a platform once per computer. @returns the path of its program */
 export async function programOf(platform: Platform): Promise<string> {
   const { package: name, program } = PLATFORMS[platform]
   const folder = await cachedBuild({

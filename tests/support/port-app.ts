@@ -1,4 +1,4 @@
-/** A typical app: a page with an echoing WebSocket, a webhook, and a list of its requests. Its counter is only in memory. */
+/** Its counter is only in memory. */
 export const PORT_APP = `
 import base64, hashlib, http.server, json, sys
 

@@ -14,15 +14,13 @@ export interface CellFrame {
   listeners?: { id: number; addresses: string[] | null }
 }
 
-/** A fake port proxy: its side of the protocol with a cell. */
 export interface PortProxy extends Disposable {
   readonly said: CellFrame[]
   readonly closed: boolean
-  /** Answers settle frames automatically; false: a test sends the answer. */
+  /** false: a test answers settle frames. */
   settles: boolean
   say(frame: object): void
   write(text: string): void
-  /** Asks the cell for a visitor and returns the answer. */
   ask(workspace_id: string, port: number, kind: Ask['credential']['kind'], value: string, more?: Partial<Ask>): Promise<CellFrame>
   heard(what: string, fits: (said: CellFrame) => boolean): Promise<CellFrame>
 }

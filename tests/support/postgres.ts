@@ -10,10 +10,7 @@ import { migrate } from '../../service/db/migrate.ts'
 import { clusterConfiguration, ensureCluster, ensurePostgres, type OsUser, POSTGRES_SUPERUSER } from '../../tools/setup/postgres.mjs'
 import { patience } from './patience.ts'
 
-/**
- * A migrated database for one test, in a real PostgreSQL. `api` and `cell` use the roles of those processes. `await using` closes
- * the connections and drops the database.
- */
+/** A migrated database in a real PostgreSQL. `api` and `cell` use the roles of those processes. `await using` drops it. */
 export interface TestDatabase extends AsyncDisposable {
   url: string
   superuser: Db
@@ -26,27 +23,27 @@ export interface TestDatabase extends AsyncDisposable {
 
 export interface TestServer {
   socket_dir: string
-  /** The runner started it for all test files, so slowness does not mean that it is down. A file with its own server may stop it. */
+  /** Many files use it, so slowness does not mean that it is down. A file with its own server may stop it. */
   shared: boolean
   url(database: string): string
   stop(): void
 }
 
 const MIGRATED = 'migrated'
-/** Generous, because many files run in parallel on any computer. */
+/** Many files run in parallel. */
 const PATIENT_MS = 30_000
-/** Names the socket folder of the server that the runner started for all test files. */
+/** Socket folder of the runner's server. */
 export const SHARED_SERVER_VARIABLE = 'BERTH_TEST_POSTGRES'
 
 let server: Promise<TestServer> | undefined
 
-/** For a file that stops or kills its server without affecting others. */
+/** The file may stop or kill it without affecting others. */
 export function startOwnServer(): Promise<TestServer> {
   server = startTestServer()
   return server
 }
 
-/** Makes a migrated database in 40 ms. The first call of a process may start the server (about a second). */
+/** Takes 40 ms. The first call of a process may start the server (about a second). */
 export async function freshDatabase(): Promise<TestDatabase> {
   server ??= sharedServer() ?? startTestServer()
   const { url, shared } = await server
@@ -81,7 +78,7 @@ function openTestDatabase(url: string, name: string, shared: boolean, command: (
   }
 }
 
-/** Starts a server with the migrated template database. It ends with this process, even if that is killed. */
+/** Has the migrated template database. It ends with this process, even if that is killed. */
 export async function startTestServer(): Promise<TestServer> {
   const bin_dir = await ensurePostgres({ cache_dir: process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth' })
   const folder = mkdtempSync('/tmp/berth-test-pg-')
@@ -94,7 +91,7 @@ export async function startTestServer(): Promise<TestServer> {
     bin_dir,
     data_dir: join(folder, 'data'),
     user,
-    // Test data may be lost in a crash; everything else is like a real server.
+    // Test data may be lost in a crash; all else is like a real server.
     configuration: clusterConfiguration({ socket_dir, settings: { fsync: 'off', full_page_writes: 'off', max_connections: 400 } }),
     hba: 'local all all trust\n',
     ident: '',
@@ -113,7 +110,7 @@ export async function startTestServer(): Promise<TestServer> {
   return { socket_dir, shared: false, url: (database) => urlOf(socket_dir, database), stop }
 }
 
-/** Stops or continues a server. The postmaster stops first and continues last, so that no child starts or ends in between. */
+/** The postmaster stops first and continues last, so that no child starts or ends in between. */
 export function signalServer({ socket_dir }: TestServer, signal: 'SIGSTOP' | 'SIGCONT'): void {
   const postmaster = Number.parseInt(readFileSync(join(socket_dir, '..', 'data', 'postmaster.pid'), 'utf8'), 10)
   if (signal === 'SIGSTOP') process.kill(postmaster, signal)
@@ -132,13 +129,13 @@ function sharedServer(): Promise<TestServer> | undefined {
 
 function startServer(user: OsUser, postgres: string, data_dir: string): ChildProcess {
   const identity = process.getuid?.() === user.uid ? [] : ['--reuid', String(user.uid), '--regid', String(user.gid), '--clear-groups']
-  // The parent-death signal also covers a test process that is killed: SIGQUIT ends the server at once.
+  // The parent-death signal also covers a killed test process: SIGQUIT ends the server at once.
   const child = spawn('setpriv', [...identity, '--pdeathsig', 'QUIT', '--', postgres, '-D', data_dir], { stdio: 'ignore', cwd: '/' })
   child.unref()
   return child
 }
 
-/** Synchronous, because no asynchronous code runs while a process exits. A running server would write into the folder again. */
+/** Synchronous: no asynchronous code runs while a process exits. A running server would write into the folder again. */
 function waitForEnd(pid: number | undefined): void {
   const still = new Int32Array(new SharedArrayBuffer(4))
   for (let tries = 0; tries < 6000 && isRunning(pid); tries += 1) Atomics.wait(still, 0, 0, 10)

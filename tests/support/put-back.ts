@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 
 /**
- * Saves every row and the fence sequence, like a dump of the database.
+ * Saves every row and the fence sequence, like a dump.
  * @param db of a superuser
  * @returns a function that restores them and removes later rows
  */

@@ -9,7 +9,6 @@ import { patience } from './patience.ts'
 
 const REPOSITORY = path.resolve(import.meta.dirname, '../..')
 
-/** Samples to copy: one bash script that uses BERTH and KEY from its environment, and the output that the page shows. */
 export interface Printed {
   script: string
   prints: string
@@ -32,7 +31,6 @@ function printedOf(text: string): Printed {
   return { script: `set -euo pipefail\n${commands.join('\n')}`, prints: blocks('text').join('') }
 }
 
-/** Runs the commands in order and returns their output. */
 export async function printedBy({ script }: Printed, service: { base_url: string; api_key: string }): Promise<string> {
   const directory = mkdtempSync(path.join(tmpdir(), 'berth-readme-'))
   try {
@@ -44,15 +42,13 @@ export async function printedBy({ script }: Printed, service: { base_url: string
   }
 }
 
-/** Preparation of a page: programs and values that a reader gets elsewhere. */
 export interface Stage {
   begin: string
-  /** Bash lines to insert before a line with this beginning, for steps outside of the terminal, such as a mail. */
+  /** Bash lines before a line with this beginning, such as for a mail. */
   before?: Readonly<Record<string, string>>
   env: Record<string, string>
 }
 
-/** Runs all commands of a page as one script, and fails if one fails. @returns their output */
 export async function runPage(page: string, { begin, before = {}, env }: Stage): Promise<string> {
   const blocks = samplesOf(page).filter((sample) => sample.language === 'sh' && !isSetUp(sample) && notRun(sample) === undefined)
   let lines = blocks.map(({ text }) => text).join('\n')

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 import { until } from './processes.ts'
 
-/** Makes the database refuse writes to these tables, as with a full disk. Reads still work, and so do the cells. */
+/** As with a full disk. Reads still work, and so do the cells. */
 export async function refusingWrites(superuser: Db, tables: readonly string[]): Promise<{ ended(): Promise<void> }> {
   const triggers = tables.map((table) => `create trigger refuse before insert or update or delete on ${table} execute function refuse()`)
   await sql
@@ -14,7 +14,6 @@ export async function refusingWrites(superuser: Db, tables: readonly string[]): 
     .execute(superuser)
   const refused = async () => (await sql<{ n: number }>`select last_value::int as n from refusals`.execute(superuser)).rows[0]?.n ?? 0
   return {
-    /** After two refused writes, allows writes again. */
     async ended() {
       await until('writes were refused', 60_000, async () => (await refused()) >= 2)
       const drops = tables.map((table) => `drop trigger refuse on ${table}`)

@@ -19,7 +19,6 @@ export interface SeededSecret {
   version?: number
 }
 
-/** Inserts a secret as the api does. @returns its id */
 export async function seedSecret(db: Db, key: SealingKey, given: SeededSecret): Promise<string> {
   const { organization_id, project_id, name, value, allowed_tools = ['exec', 'pty'], allowed_workspace_ids = null, version = 1 } = given
   const [id, created_at] = [ids.next(), new Date()]

@@ -1,6 +1,6 @@
 /**
- * Seed of random tests. It is constant by default, so that a failure is due to a change. The long run draws one, prints it and
- * passes it to all parts. `BERTH_TEST_SEED` repeats a seed; `random` draws a new one.
+ * Constant by default, so that a failure is due to a change. The long run draws one, prints it and passes it to all parts.
+ * `BERTH_TEST_SEED` repeats a seed; `random` draws one.
  */
 export function testSeed(asked = process.env['BERTH_TEST_SEED'] ?? '1'): number {
   const seed = asked === 'random' ? Math.floor(Math.random() * 2 ** 31) : Number(asked)
@@ -8,7 +8,7 @@ export function testSeed(asked = process.env['BERTH_TEST_SEED'] ?? '1'): number 
   return seed
 }
 
-/** Generator of numbers from 0 up to 1 (mulberry32). */
+/** From 0 up to 1 (mulberry32). */
 export function generatorOf(seed: number): () => number {
   let state = seed >>> 0
   return () => {

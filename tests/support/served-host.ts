@@ -9,16 +9,15 @@ export interface GuestPlace {
   agent_key: string
 }
 
-/** The part of guests that the fake host does not simulate. */
+/** The fake host does not simulate these. */
 export interface Guests {
   of(subject: Subject): Promise<GuestPlace>
-  /** A machine starts from what another one has saved. */
   copied(from: Subject, to: Subject): void
-  /** The machine has ended, and with it its connections. */
+  /** Its connections have ended too. */
   ended(subject: Subject): void
 }
 
-/** Serves the fake host on a unix socket with hostd's protocol, for a cell in its own process that tests may kill. */
+/** Hostd's protocol on a unix socket, for a cell process that tests may kill. */
 export async function serveHost(host: FakeHost, guests: Guests, socket: string): Promise<AsyncDisposable> {
   const verbs = verbsOf(host, guests)
   const server = createServer((request, response) => {
@@ -38,11 +37,11 @@ export async function serveHost(host: FakeHost, guests: Guests, socket: string):
   }
 }
 
-// Bodies are what the cell's own link sends: each verb takes its own.
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
+// Each verb takes the body that the cell's own link sends.
+// oxlint-disable-next-line typescript/no-explicit-any
 type Work = (body: any) => Promise<unknown>
 
-/** Verbs of service/cell/host/hostd-client.ts, without file-first trees. */
+/** As in service/cell/host/hostd-client.ts, without file-first trees. */
 function verbsOf(host: FakeHost, guests: Guests): Record<string, Work> {
   const placed = async (machine: Machine): Promise<Machine> => ({ ...machine, ...(await guests.of(machine.subject)) })
   const seen = async (inventory: Inventory): Promise<Inventory> => ({

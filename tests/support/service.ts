@@ -33,7 +33,7 @@ const COMMAND_MS = 300_000
 export type ChildName = 'api' | 'cell' | 'hostd' | 'portd' | 'postgres' | 'supervisor'
 
 export interface ServiceOptions {
-  /** A directory chosen by the test, for example on its own file system. */
+  /** Chosen by the test, such as on its own file system. */
   data_dir?: string
   /** As in the configuration file; the defaults suit a small computer. */
   settings?: Record<string, unknown>
@@ -41,11 +41,11 @@ export interface ServiceOptions {
   failpoints?: string
 }
 
-/** A complete installation: supervisor, PostgreSQL, hostd, api, cell, real machines. No packet of a guest leaves the computer. */
+/** A complete installation with real machines. No packet of a guest leaves the computer. */
 export interface Service {
   base_url: string
   cell_endpoint: string
-  /** Key of project default in organization default, with all tools. */
+  /** Of project default in organization default, with all tools. */
   api_key: string
   instance: string
   data_dir: string
@@ -54,38 +54,33 @@ export interface Service {
   runsc: string
   layer: string
   database_url(): string
-  /** Stops it and removes everything it made. @returns what `clean --data` left in the data directory */
+  /** Removes everything it made. @returns what `clean --data` left in the data directory */
   stop(): Promise<string[]>
-  /** Ends the processes with SIGTERM; machines keep running. */
+  /** By SIGTERM; machines keep running. */
   stopProcesses(): Promise<void>
-  /** Restarts the processes, optionally with other settings; machines keep running. */
+  /** Machines keep running. */
   restart(settings?: Record<string, unknown>): Promise<void>
   pid(child: ChildName): number
-  /** Kills one process and returns when it is dead. The supervisor restarts every child but not itself. */
+  /** Returns when it is dead. The supervisor restarts every child but not itself. */
   kill9(child: ChildName): Promise<void>
-  /** Simulates a reboot: removes all processes, machines, mounts, networks and files below /run, then starts again. */
+  /** Removes all processes, machines, mounts, networks and files below /run, then starts again. */
   reboot(): Promise<void>
-  /** Returns when everything serves; restarts a killed supervisor. */
+  /** Restarts a killed supervisor. */
   ready(): Promise<void>
   admin(...args: string[]): Promise<string>
   inventory(): Promise<Inventory>
   counters(workspace_id: string): Promise<MachineCounters>
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
-  /** The engine's name of a workspace's sandbox. */
   machine(workspace_id: string): Promise<{ sandbox: string; runsc_root: string }>
   kill_machine(workspace_id: string): Promise<void>
-  /** Returns when the warm pool is as full as the settings ask. */
   slots_ready(): Promise<void>
-  /** Returns when no more warm sandboxes will get the disk of a recent template. */
+  /** No more warm sandboxes will get a recent template's disk. */
   warm_disks_ready(): Promise<void>
   memory_bytes(child: ChildName): Promise<number>
-  /** Every value of /metrics, keyed by name and labels as printed. */
   metrics(child: 'api' | 'cell'): Promise<Map<string, number>>
-  /** All metric names, including those without a value. */
   metric_names(): Promise<string[]>
-  /** The pool's path for this process: it is mounted only in hostd's mount namespace. */
+  /** For this process: only hostd's mount namespace has it mounted. */
   pool_path(): string
-  /** The single file of the pool that matches a pattern. */
   pool_file(pattern: string): { read(): Promise<Buffer>; write(bytes: Buffer): Promise<void> }
 }
 
@@ -100,7 +95,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const instance = createHash('sha256').update(realpathSync(data_dir)).digest('hex').slice(0, 4)
   const at: Place = { folder, data_dir, run_dir: `/run/berth/${instance}`, instance, settings, failpoints: options.failpoints }
   writeSettings(at)
-  // A test that fails or is ended still removes what it started. The runner removes what a killed test leaves.
+  // A test that fails or is ended still removes what it started; the runner removes what a killed one leaves.
   const sweep = () => {
     try {
       cleanSync(at)
@@ -108,7 +103,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       process.stderr.write(`${String(error)}\n`) // a throw here would keep the process from ending
     }
   }
-  // Prepended, so that it runs before the removal of a network that this installation uses (internet.ts).
+  // Prepended: it must run before the removal of a network that this installation uses (internet.ts).
   process.prependOnceListener('exit', sweep)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1))
   try {
@@ -121,7 +116,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   }
 }
 
-/** Attaches to an installation that another process started and will stop. */
+/** Another process started it and will stop it. */
 export function attachService(reference: string): Service {
   return serviceOf(JSON.parse(reference) as Place, () => undefined)
 }
@@ -277,7 +272,7 @@ function writeSettings({ data_dir, settings }: Place): void {
   writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
 }
 
-/** Returns free ports of 127.0.0.1 below the ephemeral range, from which a connection could take one before the listener starts. */
+/** Below the ephemeral range, from which a connection could take one before the listener starts. */
 export async function freePorts(count: number): Promise<number[]> {
   const [given_from = 32_768] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
   const ports = new Set<number>()
@@ -327,7 +322,7 @@ async function stopSupervisor(at: Place): Promise<void> {
   await until('the supervisor ends', STOP_MS, () => !isRunning(pid))
 }
 
-/** BERTH_TEST_LOGS names a folder that keeps the logs of every installation. */
+/** BERTH_TEST_LOGS names a folder for the logs of every installation. */
 async function keepLogs(at: Place): Promise<void> {
   const folder = process.env['BERTH_TEST_LOGS']
   if (folder === undefined) return

@@ -15,12 +15,11 @@ import { isAlive } from '../../tools/setup/alive.mjs'
 import { startTimeOf } from './processes.ts'
 import { attachService, type Service, startService } from './service.ts'
 
-/** JSON list of references of the installations that startSharedServices started. */
 export const SHARED_SERVICES_VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
 const SERVICES = 2
 /** Two files on one installation find a warm sandbox each, and never wait for capacity. */
 const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 500, pool_image_gib: 10 }
-/** Shared resources that an operator's command may not name here. */
+/** An operator's command may not name these here. */
 const EVERYBODYS = ['doctor', 'plan', 'default', 'unlimited']
 
 const MAY = [
@@ -28,19 +27,17 @@ const MAY = [
 ] as const // prettier-ignore
 
 /**
- * An installation shared by several test files: each has its own organization, and must not affect others. A file that kills,
- * restarts, fills or counts the whole installation starts its own.
+ * Each test file has its own organization, and must not affect others. A file that kills, restarts, fills or counts the whole installation
+ * starts its own.
  */
 export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
-  /** Slug of an organization that only this file uses, and of its one project. */
   organization: string
   api_key: string
-  /** Machines and workspaces of this organization only. */
+  /** Of this organization only. */
   inventory: Service['inventory']
   kill_machine: Service['kill_machine']
-  /** The single file of the pool that matches a pattern, below the folder of one of this organization's workspaces. */
   pool_file(workspace_id: string, pattern: string): ReturnType<Service['pool_file']>
-  /** Runs an admin command. Throws if it names a shared resource. */
+  /** Throws if the command names a shared resource. */
   admin: Service['admin']
   /** Deletes the organization's workspaces. Stops the installation only if this file started it. */
   stop(): Promise<void>
@@ -58,7 +55,7 @@ export async function startSharedServices(count = SERVICES): Promise<{ env: Reco
   return { env: { [SHARED_SERVICES_VARIABLE]: JSON.stringify(services.map(({ reference }) => reference)) }, stop }
 }
 
-/** Returns a shared installation of this run, or a new one if the file runs alone. */
+/** A new one if the file runs alone. */
 export async function sharedService(): Promise<SharedService> {
   const given = process.env[SHARED_SERVICES_VARIABLE]
   if (given === undefined) {
@@ -72,7 +69,6 @@ export async function sharedService(): Promise<SharedService> {
   return viewOf(service, user, () => leave(service, user))
 }
 
-/** A test process that uses an installation, as stored in its file. */
 interface User {
   pid: number
   start_time: number | undefined
@@ -81,7 +77,7 @@ interface User {
   api_key: string
 }
 
-/** Runs admin commands in this process: a separate process would take a second for each. */
+/** Admin commands run in this process: a separate one would take a second each. */
 async function becomeUser(service: Service): Promise<User> {
   const file = path.basename(process.argv[1] ?? 'test').replace(/\.test\.ts$/, '')
   const slug = `${file}-${randomBytes(4).toString('hex')}`
@@ -126,7 +122,7 @@ function leastUsed(services: Service[]): Service {
   return chosen
 }
 
-/** Removes what killed files left running, which would take capacity from later files. */
+/** Killed files left these running, which would take capacity from later files. */
 async function removeEndedUsers(service: Service): Promise<void> {
   for (const user of readUsers(service).filter((user) => !isAlive(user))) await leave(service, user)
 }

@@ -7,18 +7,15 @@ import { FRAME } from '../../service/cell/host/output-frames.ts'
 import type { Secrets } from '../../service/cell/policies/secrets/resolve.ts'
 import { fail } from '../../service/lib/fail.ts'
 
-/** Course of a fake guest's session: it ends with a code, or runs until `behave` changes. */
 export type SessionOutcome = { exit: number; said?: string } | { timed_out: true; said?: string } | 'runs'
 
-/** Fake guests that run a start-up as the function `behave` decides. */
 export interface StartupGuests {
   agents: Pick<AgentLinks, 'greet' | 'of'>
   link(of: string): AgentLink
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
-  /** Every started session, once each, in order. */
+  /** Once each, in order. */
   started: (AgentExec & { workspace_id: string })[]
   canceled: string[]
-  /** Called at each poll with a name such as `migrate`, `web` or `web.ready`. */
   behave: (name: string, exec: AgentExec) => SessionOutcome
   values: () => Promise<Record<string, string>>
   listeners: (port: number) => Promise<string[]>
@@ -90,7 +87,7 @@ function answerOf(body: Buffer[]): IncomingMessage {
   return answer as IncomingMessage
 }
 
-/** Frame of machine/internal/wire: kind, three zero bytes, length, offset. */
+/** machine/internal/wire: kind, three zero bytes, length, offset. */
 function frame(data: Buffer, offset: number): Buffer {
   const head = Buffer.alloc(FRAME.header_bytes)
   head.writeUInt8(FRAME.stdout, 0)

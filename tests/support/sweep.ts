@@ -7,14 +7,12 @@ import { isAlive } from '../../tools/setup/alive.mjs'
 import { isRunning } from './processes.ts'
 import { patience } from './patience.ts'
 
-/** Folder of all test installations. Each has a file that names its test process. */
 export const TEST_ROOT = '/tmp/berth-test-service'
 const CLEAN = path.resolve(import.meta.dirname, '../../tools/clean.mjs')
 const CLEAN_MS = 300_000
-/** A younger folder may belong to a server that has not written its pid yet. */
+/** A younger folder may be a server's that has not written its pid yet. */
 const STARTING_MS = 60_000
 
-/** Removes the installations of test processes that have ended. */
 export async function sweepServices(): Promise<void> {
   if (!existsSync(TEST_ROOT)) return
   for (const name of readdirSync(TEST_ROOT)) {
@@ -45,7 +43,7 @@ function serverPid(folder: string): number {
   }
 }
 
-/** Settings of the user must not reach an installation under test, except the cache folder of set-up. */
+/** The user's settings must not reach an installation under test, except the cache folder. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   const keep = (name: string) => name !== 'DATABASE_URL' && (!name.startsWith('BERTH_') || name === 'BERTH_CACHE_DIR')
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => keep(name)))

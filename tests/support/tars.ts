@@ -1,4 +1,3 @@
-/** Fields of an entry, also with invalid values. */
 export interface EntryOptions {
   type?: string
   target?: string
@@ -6,7 +5,6 @@ export interface EntryOptions {
   mode?: string
 }
 
-/** Encodes a tar entry: header with checksum, content, and padding to a full block. */
 export function entryOf(
   name: string | Buffer,
   content: string | Buffer,
@@ -40,7 +38,6 @@ export function tarOf(...entries: Buffer[]): Buffer {
   return Buffer.concat([...entries, Buffer.alloc(1024)])
 }
 
-/** The extended header that marks the next entry as sparse. */
 export function sparseRecords(records: Readonly<Record<string, string>>): Buffer {
   const lines = Object.entries(records).map(([key, value]) => {
     const rest = ` ${key}=${value}\n`

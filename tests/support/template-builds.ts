@@ -5,7 +5,6 @@ import type { Client } from './client.ts'
 import { until } from './processes.ts'
 
 export interface Builds {
-  /** Uploads all bytes. @returns the id of the upload */
   uploaded(bytes: Buffer): Promise<string>
   begin(slug: string, json: object): Promise<TemplateBuild>
   finished(build: TemplateBuild): Promise<TemplateBuild>

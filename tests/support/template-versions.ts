@@ -9,7 +9,6 @@ interface World {
   ids: Ids
 }
 
-/** Inserts an unpublished version of an organization's template. @returns its number */
 export async function unpublishedVersion(
   { database: { superuser: db }, clock, ids }: World,
   organization_id: string,

@@ -19,9 +19,7 @@ export interface TreesBed extends AsyncDisposable {
   cell_id: string
   clock: Clock & { ahead_ms: number }
   trees: Trees
-  /** Another instance on the same trees, like a second process. */
   second(): Trees
-  /** Makes a new file-first workspace. @returns its id */
   open(): Promise<string>
 }
 

@@ -1,19 +1,17 @@
 import assert from 'node:assert/strict'
 import type { Client, OpenedWorkspace } from './client.ts'
 
-/** Report of a guest process about itself and its surroundings. */
 export interface Testimony {
   pid: number
   /** Random at its start, and only in its memory. */
   nonce: string
-  /** Grows five times a second while the guest runs. */
   count: number
-  /** Content of a deleted file that it holds open. */
+  /** Of a deleted file that it holds open. */
   unlinked: string
   canary: string
 }
 
-/** Sleeps between two counts, so that its machine can still be parked. */
+/** Sleeps between counts, so that its machine can still be parked. */
 const PROGRAM = `import json, os, signal, time
 kept = open('/home/user/gone', 'w+')
 os.remove('/home/user/gone')
@@ -35,7 +33,7 @@ while True:
 const START = 'setsid python3 /home/user/witness.py >/dev/null 2>&1 & until [ -s /home/user/pid ]; do sleep 0.05; done'
 const ASK = 'cd /home/user; rm -f said; kill -USR1 $(cat pid) && until [ -s said ]; do sleep 0.05; done; cat said'
 
-/** Starts the witness outside of any command that would keep the machine in use. */
+/** Outside of any command, which would keep the machine in use. */
 export async function startWitness(client: Client, workspace: OpenedWorkspace): Promise<Testimony> {
   const { status } = await client.tool(workspace, '/files?path=/home/user/witness.py', { method: 'PUT', bytes: Buffer.from(PROGRAM) })
   assert.equal(status, 200)
@@ -48,7 +46,6 @@ export async function askWitness(client: Client, workspace: OpenedWorkspace): Pr
   return JSON.parse(stdout) as Testimony
 }
 
-/** Asserts that it is the same process with the same memory, and still counting. */
 export async function assertContinues(client: Client, workspace: OpenedWorkspace, before: Testimony): Promise<void> {
   const now = await askWitness(client, workspace)
   const { count, ...same } = before

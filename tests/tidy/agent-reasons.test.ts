@@ -1,4 +1,4 @@
-// The gateway drops a reason that it does not know: the client would have the message alone.
+// The gateway drops an unknown reason: the client would have the message alone.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -8,7 +8,7 @@ import { CELL_REASONS } from '../../contract/errors.ts'
 const agent = path.resolve(import.meta.dirname, '../../machine/internal/agent')
 const CODES = { NotFound: 'not_found', Conflict: 'conflict', Invalid: 'validation_failed', RateLimited: 'rate_limited' } as const
 
-/** Reasons that no client of the gateway sees. */
+/** No client of the gateway sees these. */
 const NEVER_TOLD: Readonly<Record<string, string>> = {
   already_claimed: 'hostd alone claims a slot',
   not_claimed: 'hostd alone claims a slot',

@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import { toothlessTests } from './assertions.ts'
 import { sourceFiles, textOf } from './sources.ts'
 
-/** Tests that may assert nothing, with the reason. */
 const ALLOWED: { file: string; title: string; because: string }[] = []
 
 const found = (text: string, ...others: { file: string; text: string }[]) =>

@@ -4,7 +4,6 @@ import ts from 'typescript'
 export interface Toothless {
   file: string
   line: number
-  /** The title's source text, with its quotes. */
   title: string
 }
 
@@ -15,7 +14,7 @@ export interface Source {
 
 interface Reach {
   file: string
-  /** True when it names `assert`, or throws. */
+  /** It names `assert`, or throws. */
   asserts: boolean
   calls: Set<string>
 }
@@ -24,16 +23,13 @@ interface Parsed {
   file: string
   tree: ts.SourceFile
   functions: Map<string, Reach[]>
-  /** Names imported from other sources: the file that exports them, and the name there. */
+  /** The exporting file, and the name there. */
   imports: Map<string, { from: string; name: string }>
 }
 
 const TESTS = ['test', 'it']
 
-/**
- * Finds the tests of `sources` that assert nothing. A test asserts when it, or a function that it calls at any depth, names `assert` or
- * throws. It follows calls in the same file and into imported sources. A test that is not found may still prove nothing.
- */
+/** Calls are followed to any depth, in the same file and into imported sources. A test that is not found may still prove nothing. */
 export function toothlessTests(sources: readonly Source[]): Toothless[] {
   const files = new Map(sources.map((source) => [source.file, parsed(source)]))
   return [...files.values()]
@@ -79,7 +75,6 @@ function parsed({ file, text }: Source): Parsed {
   return { file, tree, functions, imports }
 }
 
-/** Matches `function name() {}`, `const name = () => {}`, `name() {}` and `name: () => {}`. */
 function namedFunction(node: ts.Node): [string, ts.Node] | undefined {
   if ((ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node)) && node.name !== undefined && node.body !== undefined)
     return [node.name.getText(), node.body]
@@ -111,7 +106,6 @@ function reachOf(file: string, node: ts.Node): Reach {
   return reach
 }
 
-/** Returns the name in `name(…)` and in `anything.name(…)`. */
 function calledName({ expression }: ts.CallExpression): string {
   return ts.isPropertyAccessExpression(expression) ? expression.name.text : expression.getText()
 }

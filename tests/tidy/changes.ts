@@ -1,6 +1,5 @@
 import ts from 'typescript'
 
-/** A write outside every function that takes a change's transaction. */
 export interface Unrecorded {
   file: string
   line: number
@@ -9,13 +8,10 @@ export interface Unrecorded {
 
 const WRITERS = new Set(['insertInto', 'updateTable', 'deleteFrom', 'mergeInto'])
 const WRITING_SQL = /\b(insert\s+into|delete\s+from|update\s+\w+(\s+(as\s+)?\w+)?\s+set)\b/i
-/** The type of a change's transaction, which `core/changes/mutate.ts` alone makes. */
+/** Only `core/changes/mutate.ts` makes it. */
 const TRANSACTION = 'ChangeTx'
 
-/**
- * Finds writes, by Kysely and by SQL text, in no function with a parameter of the type ChangeTx. Such a parameter comes from mutate,
- * which records the write.
- */
+/** By Kysely and by SQL text. A ChangeTx parameter comes from mutate, which records the write. */
 export function unrecordedWrites({ file, text }: { file: string; text: string }): Unrecorded[] {
   const tree = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
   const found: Unrecorded[] = []

@@ -31,7 +31,6 @@ function importsOf(file: string, text: string): string[] {
   )
 }
 
-/** Returns the first circle of imports, from a file back to itself, or an empty list. */
 function circle(imports: ReadonlyMap<string, string[]>): string[] {
   const done = new Set<string>()
   const way: string[] = []

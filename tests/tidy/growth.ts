@@ -1,20 +1,17 @@
 import type { Database } from '../../service/db/schema.ts'
 
-/** The bound of a table's rows. */
 export type Growth =
-  /** A function deletes expired rows. */
   | { by: `${string} ${string}`; when: string }
-  /** Rows go with a row of another table, by its foreign key or by the function that deletes that row. */
+  /** Rows go with another table's row, by its foreign key or by the function that deletes it. */
   | { with: keyof Database }
-  /** Rows stay, and a limit bounds them or they are too few to matter. */
+  /** A limit bounds them, or they are too few to matter. */
   | { bounded: string }
-  /** Rows stay for good on purpose. */
   | { for_good: string }
 
 const DAYS_30 = '30 days after the end'
 const A_PERSON_DOES = 'written by what a person does by hand, a few hundred bytes each'
 
-/** Every table of the schema. A table that is missing here grows until the disk is full: name what removes its rows. */
+/** A table that is missing here grows until the disk is full: name what removes its rows. */
 export const GROWTH: Record<keyof Database, Growth> = {
   agent_sessions: {
     by: 'service/cell/reconcile/history-store.ts dropOldAgentSessions',

@@ -1,4 +1,3 @@
-// Checks claims of the README against the code.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -18,10 +17,9 @@ const sources = (folder: string) =>
     .map((name) => read(path.join(folder, name)))
     .join('\n')
 
-/** Whether a test with this title exists. */
 const proves = (file: string, title: string) => new RegExp(`^test\\(\\s*'${title}`, 'm').test(read(`tests/${file}`))
 
-/** Words of a known limit, and a condition that fails when the limit is gone. A text: why the repository cannot decide it. */
+/** The condition fails when the limit is gone. A text: why the repository cannot decide it. */
 const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ['what is typed into a terminal while its connection breaks may be lost', 'input has no offsets in the protocol'],
   ['syncs them with `find` and `sha256sum`', /\bfind\b/.test(sources('cli/src')) && sources('cli/src').includes('sha256sum')],

@@ -9,7 +9,7 @@ const read = textOf
 
 const GENERATED_TYPES = 'sdk/typescript/src/schemas.ts'
 
-/** Allowed imports. The first prefix that matches a file is its layer. */
+/** The first prefix that matches a file is its layer. */
 const LAYERS: { prefix: string; may: string[]; otherwise: string }[] = [
   { prefix: 'contract/', may: ['contract/'], otherwise: 'contract is data: move what it needs into contract/' },
   { prefix: 'sdk/', may: ['sdk/'], otherwise: 'the SDK is a package of its own, for every platform: it knows the service by HTTP alone' },

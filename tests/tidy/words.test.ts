@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import { sourceFiles, textOf } from './sources.ts'
 import { bannedIn, commentsOf } from './words.ts'
 
-/** Folders whose comments are checked. Changing a byte of machine/runsc would change the engine's digest. */
+/** Changing a byte of machine/runsc would change the engine's digest. */
 const HELD = /^(service|contract|sdk|cli|tools|machine\/(?!runsc\/)|examples)/
-/** A generated file whose comments are the contract's descriptions. */
+/** Its comments are the contract's descriptions. */
 const GENERATED = 'sdk/typescript/src/schemas.ts'
 /** The user named nobody, which is no actor. */
 const USER_NOBODY = /0: nobody$|^\/\/ nobody is the uid/

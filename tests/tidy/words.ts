@@ -1,4 +1,3 @@
-/** A word that comments must not use, with its replacement. */
 export interface BannedWord {
   word: RegExp
   instead: string
@@ -17,7 +16,6 @@ export interface Comment {
   text: string
 }
 
-/** Returns the comments of TypeScript, JavaScript and Go: whole lines, and those after code. */
 export function commentsOf(source: string): Comment[] {
   const found: Comment[] = []
   let is_block = false
@@ -35,7 +33,6 @@ export function commentsOf(source: string): Comment[] {
   return found
 }
 
-/** Returns the part after the first `// ` outside of quotes. */
 function trailingComment(line: string): string | undefined {
   let quote = ''
   for (let at = 0; at < line.length; at += 1) {
@@ -49,7 +46,6 @@ function trailingComment(line: string): string | undefined {
   return undefined
 }
 
-/** Returns the banned words of a comment, with their replacements. */
 export function bannedIn(text: string): string[] {
   // Quoted words are names of code.
   const prose = text.replaceAll(/`[^`]*`|"[^"]*"|'[^' ]*'/g, '')

@@ -11,7 +11,6 @@ import { createIds } from '../../service/lib/ids.ts'
 import { systemClock } from '../../service/lib/clock.ts'
 import { freshDatabase, type TestDatabase } from '../support/postgres.ts'
 
-/** A repeatable request and its stored answer. */
 export interface Repeat {
   as: string
   path: string
@@ -21,7 +20,6 @@ export interface Repeat {
   answer: unknown
 }
 
-/** Credentials by name, all of test databases. */
 export type Callers = Record<string, string>
 
 export interface Seen {
@@ -31,10 +29,9 @@ export interface Seen {
   body: unknown
 }
 
-/** The stored data of a release, apart from its rows (`rows.sql`). */
 export interface Fixture {
   schema: string
-  /** The time at which its answers were given. */
+  /** When its answers were given. */
   taken_at: string
   callers: Callers
   /** In hexadecimal digits. */
@@ -57,7 +54,7 @@ export async function readFixture(release: string): Promise<{ fixture: Fixture; 
   return { fixture: JSON.parse(fixture) as Fixture, rows }
 }
 
-/** Returns the database as the release left it: its migrations, which never change, and its rows. */
+/** Migrations never change. */
 export async function oldDatabase(schema: string, rows: string): Promise<TestDatabase> {
   const database = await freshDatabase()
   const client = new pg.Client({ connectionString: database.url })
@@ -78,7 +75,6 @@ export async function oldDatabase(schema: string, rows: string): Promise<TestDat
   return database
 }
 
-/** Returns every row of every table as insert statements for an empty database of the same schema. */
 export async function dumpRows({ superuser }: TestDatabase): Promise<string> {
   return superuser
     .transaction()
@@ -107,7 +103,7 @@ export interface Served extends AsyncDisposable {
   repeat(request: Repeat): Promise<{ status: number; body: unknown; replayed: string | null }>
 }
 
-/** Serves such a database with the API of this version, at the time at which it was left. */
+/** At the time at which it was left. */
 export async function serve(database: TestDatabase, { taken_at, callers, service_secret }: Omit<Fixture, 'answers'>): Promise<Served> {
   const keys_dir = await mkdtemp(join(tmpdir(), 'berth-upgrade-'))
   await writeFile(join(keys_dir, 'service-secret'), Buffer.from(service_secret, 'hex'), { mode: 0o600 })
@@ -142,7 +138,6 @@ export async function serve(database: TestDatabase, { taken_at, callers, service
   }
 }
 
-/** Reads everything over HTTP as every caller: the lists, and the objects that they name. */
 export async function readAll({ ask }: Served, callers: Callers): Promise<Seen[]> {
   const seen: Seen[] = []
   const read = async (as: string, path: string) => {

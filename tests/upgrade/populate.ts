@@ -13,7 +13,6 @@ export interface Populated {
   w: CellWorld
   callers: Callers
   repeats: Repeat[]
-  /** The secret in the api's folder that makes fingerprints. */
   service_secret: Buffer
 }
 
@@ -25,7 +24,7 @@ const SETTINGS = {
 }
 const path = (id: string, verb: string) => `/v1/workspaces/${id}/${verb}`
 
-/** Fills every table of a database, as the api and a cell of this version do, with every state of workspaces and operations. */
+/** With every state of workspaces and operations. */
 export async function populate(): Promise<Populated> {
   const w = await worldWithCell({ capacity: { cpu_millis: 100_000, memory_mib: 100_000, disk_gib: 10_000 } })
   const callers = await people(w)
@@ -94,7 +93,6 @@ async function settled(w: CellWorld): Promise<string[]> {
   return Promise.all(others)
 }
 
-/** Returns the body of a successful answer, and throws on any other. */
 function accepted({ status, body }: Answer): Answer['body'] {
   if (status >= 300) throw new Error(`${status} ${JSON.stringify(body)}`)
   return body
@@ -125,7 +123,6 @@ async function failed(w: CellWorld): Promise<void> {
   await until('the workspace has failed', 60_000, async () => (await w.get(`/v1/workspaces/${id}`)).body.observed_state === 'failed')
 }
 
-/** Makes a suspend that a delete cancels. */
 async function canceled(w: CellWorld): Promise<void> {
   const id = await w.ready('canceled')
   const reached = Promise.withResolvers<void>()
@@ -143,7 +140,6 @@ async function canceled(w: CellWorld): Promise<void> {
   await w.ended(deleted.body.id)
 }
 
-/** Makes stored answers, and refusals that repeat while their cause lasts. */
 async function repeated(w: CellWorld, callers: Callers): Promise<Repeat[]> {
   const id = await w.ready('repeated')
   const start = ['/v1/workspaces/open', { key: 'refused', template: 'base' }] as const
@@ -171,7 +167,6 @@ async function sampled(w: CellWorld): Promise<void> {
   await sample(context)
 }
 
-/** Makes unfinished operations of a computer whose cell is gone. */
 async function underWay(w: CellWorld, ids: string[]): Promise<void> {
   const cell_id = await seeder(w.database, w.clock, w.ids).cell('away')
   const now = w.clock.now()

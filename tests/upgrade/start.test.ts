@@ -13,7 +13,6 @@ import { oldDatabase, readFixture, releases } from './fixture.ts'
 
 const HERE = { host: '127.0.0.1', port: 0 }
 
-/** Starts both processes as in production, except for the machine host. */
 function starts(database: TestDatabase, keys: string) {
   const [signing_keys_dir, secret_keys_dir] = [join(keys, 'api'), join(keys, 'cell')]
   const common = {

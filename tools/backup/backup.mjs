@@ -5,10 +5,7 @@ import { layoutOf } from '../setup/config.mjs'
 import { CLONE } from '../setup/packages.mjs'
 import { contentsOf, copy, DATABASE, FORMAT, KEPT, POOL, sync, writeDurably } from './contents.mjs'
 
-/**
- * Copies the installation to `target`. The caller must hold the supervisor's lock. `target` appears only when the copy is complete
- * and on disk. Throws and leaves nothing if part of the installation is in use or the copy fails.
- */
+/** Requires the supervisor's lock. `target` appears only when the copy is complete and on disk. A failure leaves nothing. */
 export async function backup({ settings, folder: target, log, signal }) {
   if (await exists(target)) throw new Error(`${target} is there already: a backup has a name of its own.`)
   const names = await namesOf(settings, layoutOf(settings))
@@ -34,7 +31,7 @@ async function fill(unfinished, names, { settings, log, signal }) {
     const step = () => copy(join(settings.data_dir, name), join(data, name), { sparse: name === POOL, signal })
     await timed(log, `${name} is copied`, step)
   }
-  // Digests of the source, so that a restore also detects errors of the copy.
+  // Of the source: a restore also detects errors of the copy.
   const contents = await timed(log, 'digests are taken', () => contentsOf(settings.data_dir, names, signal))
   const { version } = JSON.parse(await readFile(join(CLONE, 'package.json'), 'utf8'))
   const database = settings.database_url === '' ? 'embedded' : 'own'
@@ -51,7 +48,7 @@ async function namesOf({ data_dir, database_url }, { restoring }) {
   return names
 }
 
-/** The lock proves that no supervisor runs, but its children and the machines may outlive it. */
+/** The supervisor's children and the machines may outlive it. */
 async function checkAtRest({ pool_image, postgres_data }) {
   const loops = await run('losetup', ['--list', '--noheadings', '--output', 'NAME', '--associated', pool_image])
   if (loops.trim() !== '') {
@@ -63,10 +60,7 @@ async function checkAtRest({ pool_image, postgres_data }) {
   if (server !== undefined) throw new Error(`The database still runs (process ${server}): \`npm run clean\` ends it.`)
 }
 
-/**
- * Returns the pid of a cluster's server. The pid file may be stale and its number reused, so the process's working directory is
- * checked.
- */
+/** The pid file may be stale and its number reused. */
 async function serverOf(postgres_data) {
   const noted = await readFile(join(postgres_data, 'postmaster.pid'), 'utf8').catch(() => '')
   const pid = Number.parseInt(noted, 10)

@@ -74,11 +74,10 @@ async function backedUp() {
   assert.equal(code, 0, said)
 }
 
-/** Starts a command whose first copy never ends, then ends the command. The copy must end with it. */
 async function endedWhileItCopies(t, how, name, ...args) {
   const [cp, copying] = [path.join(folder, 'bin/cp'), path.join(folder, 'copying')]
   execFileSync('mkfifo', [copying])
-  // The fake cp writes a partial file, then its pid into a pipe that the test reads.
+  // The fake cp writes its pid into a pipe that the test reads.
   writeFileSync(cp, `#!/bin/sh\nfor to; do :; done\nprintf part > "$to"\necho $$ > ${copying}\nexec sleep 86400\n`, { mode: 0o755 })
   const command = spawn(process.execPath, [path.join(TOOLS, name), ...args], { env: environment(), stdio: 'ignore' })
   t.after(() => command.kill('SIGKILL'))

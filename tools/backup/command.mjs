@@ -6,11 +6,7 @@ import { againUnderLock, LOCKED } from '../setup/lock.mjs'
 import { report } from '../setup/main.mjs'
 import { SettingsError } from '../setup/settings.mjs'
 
-/**
- * Runs `step({ settings, folder, log, signal })` under the supervisor's lock of the data directory and exits with its result.
- * `signal` aborts when the process receives a terminating signal. `ready(settings)` runs first: it creates the data directory, or
- * throws if there is none.
- */
+/** Under the supervisor's lock. `signal` aborts at a terminating signal. `ready` runs first: it creates the data directory, or throws. */
 export function lockedCommand({ usage, program, ready, step }) {
   return report(async () => {
     const argv = process.argv.slice(2)
@@ -28,7 +24,7 @@ export function lockedCommand({ usage, program, ready, step }) {
 }
 
 async function underLock(lock, step) {
-  // `npm run clean` reads the pid here to end the holder of the lock.
+  // `npm run clean` ends the process whose pid is here.
   await writeFile(lock, `${process.pid}\n`)
   const ended = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => ended.abort(new Error(`It was ended by ${name}.`)))

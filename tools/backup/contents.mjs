@@ -1,4 +1,4 @@
-// Contents of a backup: `backup.json`, which lists every file, and the files below `data/`.
+// `backup.json` lists every file below `data/`.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open, readdir, readFile, stat } from 'node:fs/promises'
@@ -9,15 +9,14 @@ import { exists, run } from '../setup/cached-build.mjs'
 export const FORMAT = 1
 export const POOL = 'pool.img'
 export const DATABASE = 'pg'
-/** Entries of a data directory that a backup keeps. Logs, compiled sources, slots and the lock are created again. */
+/** The rest is created again. */
 export const KEPT = ['agents', 'config.json', 'engines', 'fences', 'keys', 'layers', 'trees', 'uploads', DATABASE, POOL]
 const COPY_SECONDS = 7 * 24 * 3600
 const NAMED_MAX = 5
 
 /**
- * Lists everything below some entries of a folder in a fixed order: `{ path }` of a directory, with a trailing slash, and `{ path,
- * bytes, sha256 }` of a file. The pool has no digest: it is large and mostly empty, and btrfs keeps checksums inside it. Links are
- * followed.
+ * In a fixed order. A directory has a trailing slash. The pool has no digest: it is large and mostly empty, and btrfs keeps checksums
+ * inside it. Links are followed.
  */
 export async function contentsOf(folder, names, signal) {
   const found = []
@@ -25,7 +24,6 @@ export async function contentsOf(folder, names, signal) {
   return found
 }
 
-/** Describes each difference from the list in a sentence. Empty if there is none. */
 export function differences(listed, found) {
   const textsOf = (entries) => new Map(entries.map((entry) => [entry.path, JSON.stringify(entry)]))
   const [before, after] = [textsOf(listed), textsOf(found)]
@@ -35,7 +33,6 @@ export function differences(listed, found) {
   return [...missing, ...added, ...changed]
 }
 
-/** Returns the `backup.json` of an intact backup. Throws a description of the damage otherwise. */
 export async function readWhole(source, signal) {
   const path = join(source, 'backup.json')
   if (!(await exists(path))) throw new Error(`${source} is not a backup, or not a whole one: it has no backup.json.`)
@@ -50,15 +47,14 @@ export async function readWhole(source, signal) {
   throw new Error(`${source} is not as it was made (${wrong.length + others.length} differences):\n${shown.join('\n')}`)
 }
 
-/** Copies a file or directory with owners, modes and times. The copy of the pool stays sparse. */
+/** The copy of the pool stays sparse. */
 export function copy(from, to, { sparse, signal }) {
   const how = ['--archive', '--dereference', '--reflink=auto', `--sparse=${sparse ? 'always' : 'auto'}`, '--no-target-directory']
-  // cp dies with this process, so that nothing still writes when the lock is released.
+  // cp dies with this process: nothing still writes when the lock is released.
   const bound = ['--pdeathsig', 'KILL', '--', 'cp']
   return run('setpriv', [...bound, ...how, '--', from, to], { timeout_seconds: COPY_SECONDS, signal })
 }
 
-/** Returns when everything on the file system of `path` is on disk. */
 export function sync(path) {
   return run('sync', ['--file-system', path], { timeout_seconds: COPY_SECONDS })
 }
@@ -91,7 +87,6 @@ function parse(text, path) {
   throw new Error(`${path} is damaged: it lists nothing.`)
 }
 
-/** Returns when the file and its directory entry are on disk. */
 export async function writeDurably(folder, name, text) {
   const file = await open(join(folder, name), 'w', 0o600)
   await file.writeFile(text)

@@ -6,17 +6,16 @@ import { layoutOf } from '../setup/config.mjs'
 import { ownedFolders } from '../setup/owned-folders.mjs'
 import { copy, KEPT, POOL, readWhole, sync, writeDurably } from './contents.mjs'
 
-/** Names that an empty data directory may have: `lost+found` of the file system, and the supervisor's lock. */
+/** Not data of an installation. */
 const NOBODYS = ['lost+found', 'supervisor.lock']
 const MARGIN_BYTES = 1 << 30
 const ALLOCATE_SECONDS = 3600
 const NAMED_MAX = 5
 
 /**
- * Restores a backup into an empty data directory. The caller must hold the supervisor's lock. The file `.restoring` exists until
- * everything is complete and on disk: Berth refuses to start while it exists, and the same command starts the restore again. Throws
- * before it writes anything if the backup is damaged, the directory is not empty, or the disk is too small. A later failure leaves
- * the directory empty.
+ * Requires the supervisor's lock. While `.restoring` exists Berth refuses to start, and the same command starts the restore again. Throws
+ * before it writes anything if the backup is damaged, the directory is not empty, or the disk is too small. A later failure leaves the
+ * directory empty.
  */
 export async function restore({ settings, folder: source, log, signal }) {
   const layout = layoutOf(settings)
@@ -45,14 +44,13 @@ export async function restore({ settings, folder: source, log, signal }) {
 async function bringBack(name, { source, layout, settings, signal }) {
   const to = join(settings.data_dir, name)
   if (name === POOL) {
-    // No copy on write, as in hostd: preallocated blocks help only if they are overwritten in place. chattr fails on file systems without
-    // this attribute.
+    // As in hostd: preallocated blocks help only if they are overwritten in place. Not every file system has this attribute.
     await writeFile(to, '', { mode: 0o600 })
     await run('chattr', ['+C', to]).catch(() => undefined)
   }
   await copy(join(source, 'data', name), to, { sparse: name === POOL, signal })
   if (name !== POOL) return
-  // If the image were sparse, a full disk would turn the pool read-only for all tenants.
+  // With a sparse image a full disk would turn the pool read-only for all tenants.
   const { size } = await stat(layout.pool_image)
   await run('fallocate', ['--length', `${size}`, layout.pool_image], { timeout_seconds: ALLOCATE_SECONDS, signal })
 }
@@ -64,7 +62,7 @@ async function giveAway(layout, accounts) {
     await run('chown', ['--recursive', '--no-dereference', `${owner.uid}:${owner.gid}`, path])
     await chmod(path, mode)
   }
-  // The pid in a leftover file may belong to another process here, and PostgreSQL would refuse to start.
+  // The pid may belong to another process here: PostgreSQL would refuse to start.
   await rm(join(layout.postgres_data, 'postmaster.pid'), { force: true })
 }
 

@@ -5,7 +5,6 @@ import { CLONE } from '../setup/packages.mjs'
 /** Kept as long as node_modules is. */
 export const CACHE = join(CLONE, 'node_modules', '.cache', 'berth')
 
-/** Runs a program of node_modules in the clone. Throws its output if it fails. */
 export function succeeds(program, args) {
   const options = { cwd: CLONE, encoding: 'utf8', maxBuffer: 64 << 20 }
   const { status, stdout, stderr, error } = spawnSync(process.execPath, [join(CLONE, 'node_modules', program), ...args], options)

@@ -11,17 +11,13 @@ export const MACHINE = join(CLONE, 'machine')
 const MODULE = 'github.com/berth-dev/berth/machine/'
 const OUTPUT_CHARACTERS_MAX = 20_000
 const RACE_FACTOR = 5
-/** Own group and own test file: it takes longer than all other packages with machines together, and another lane runs those. */
+/** It takes longer than all other packages with machines together: another lane runs those. */
 const HOSTD = 'internal/hostd'
 const ENDS = ['pass', 'fail', 'skip']
 
-/** Lists packages that must not share the computer, one a line, with the reason. */
+/** Must not share the computer; one a line, with the reason. */
 const ALONE = join(MACHINE, 'internal', 'testns', 'alone.txt')
 
-/**
- * Returns `{ plain, hostd, machines }`, packages by their path in the module. `hostd` and `machines` are listed in ALONE, `plain`
- * are all others.
- */
 export function goPackages() {
   const { status, stdout, stderr } = spawnSync('go', ['list', './...'], { cwd: MACHINE, encoding: 'utf8' })
   if (status !== 0) throw new Error(`go list failed:\n${stderr}`)
@@ -43,10 +39,7 @@ function lines(text) {
   return text.split('\n').filter((line) => line !== '')
 }
 
-/**
- * Reports each top-level Go test, and each skipped subtest, as a test below `t`. Fails if a package fails, or has tests but runs
- * none. `minutes` limits each package, `at_once` the packages that run together, and `parallel` the parallel tests in each package.
- */
+/** Fails if a package has tests but runs none. `at_once` limits packages, `parallel` tests in each. */
 export async function goTest(t, packages, { at_once, parallel, minutes }) {
   const { results, wrong } = await ran(packages, ['-p', String(at_once), '-parallel', String(parallel), ...flagsOf(minutes)])
   for (const { name, action, output } of results) {
@@ -60,7 +53,6 @@ export async function goTest(t, packages, { at_once, parallel, minutes }) {
 
 const looks_for_races = process.env.BERTH_TEST_RACE === '1'
 
-/** Go's race detector makes programs several times slower. */
 function flagsOf(minutes) {
   const seconds = patience(minutes * 60)
   return looks_for_races ? ['-race', '-timeout', `${seconds * RACE_FACTOR}s`] : ['-timeout', `${seconds}s`]

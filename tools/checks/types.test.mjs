@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import { CACHE, succeeds } from './command.mjs'
 import { patience } from '../../tests/support/patience.ts'
 
-// The compiler caches file digests and dependencies, and checks only what a change affects.
 const INCREMENTAL = ['--incremental', '--tsBuildInfoFile', join(CACHE, 'types.tsbuildinfo')]
 /** A second checker would take a processor from other tests and check some types twice. */
 const CHECKERS = ['--checkers', '1']

@@ -1,6 +1,6 @@
-// Runs a command so that nothing of it outlives it. The command has its own mount, pid and IPC namespaces and its own /tmp. When its
-// first process or the process waiting outside ends, the kernel kills all others and removes their mounts. Resources that the kernel does
-// not remove are taken down afterwards, or by the next command if this process was killed.
+// Nothing of a command outlives it: it has its own mount, pid and IPC namespaces and /tmp. When its first process or the process waiting
+// outside ends, the kernel kills all others and removes their mounts. Other resources are taken down afterwards, or by the next command if
+// this process was killed.
 import { spawn, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,34 +9,30 @@ import { fileURLToPath } from 'node:url'
 import { CLONE } from '../setup/packages.mjs'
 import { isAlive, startTimeOf } from '../setup/alive.mjs'
 
-/** Tells a command that it runs enclosed. */
 export const INSIDE_VARIABLE = 'BERTH_TEST_ENCLOSED'
-/** Names a log folder that outlives the command. An empty folder is removed with the command. */
+/** Log folder that outlives the command. */
 export const KEPT_VARIABLE = 'BERTH_TEST_KEPT'
 
 const PREFIX = 'berth-run-'
 const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const TAKE_DOWN = fileURLToPath(new URL('take-down.mjs', import.meta.url))
-/** Folders in an enclosure's /tmp whose owners have named kernel resources, which take-down.mjs removes. */
+/** Their owners have named kernel resources. */
 const HAVE_NAMES = /^(berth-test-service$|berth-engine-|hostd-|bt-)/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
-/** A younger folder may belong to a process that has not written its owner file yet. */
+/** A younger folder's process may not have written its owner file yet. */
 const STARTING_MS = 60_000
-/** One key press arrives twice, from the terminal and from npm. A signal after this time forces the end. */
+/** One key press arrives twice, from the terminal and from npm. A later signal forces the end. */
 const SAME_SIGNAL_MS = 2000
 const PARENT_LOOK_MS = 1000
 
-/** Returns whether commands can be enclosed here. Without root there are no machines, and the parent ends a command. */
+/** Without root there are no machines, and the parent ends a command. */
 export function canEnclose() {
   return process.getuid() === 0 && spawnSync('unshare', ['--mount', '--pid', '--ipc', '--fork', 'true']).status === 0
 }
 
 /**
- * Starts `[program, ...args]` enclosed, or plainly if that is impossible or this process is enclosed already. Forwards signals.
- * `shown` are folders below /tmp that the command needs. `ipc` opens a channel.
- *
- * Returns `{ child, ended, note }`: `ended` resolves to the exit code when nothing is left. `note({ hostd })` records the program
- * that can take machines down.
+ * `shown`: folders below /tmp that the command needs. `ipc` opens a channel. `ended` resolves when nothing is left. `note({ hostd })`
+ * records the program that can take machines down.
  */
 export function startEnclosed(command, { env, shown = [], ipc = false, hostd } = {}) {
   const stdio = ['inherit', 'inherit', 'inherit', ...(ipc ? ['ipc'] : [])]
@@ -56,7 +52,6 @@ export function startEnclosed(command, { env, shown = [], ipc = false, hostd } =
   return { child, ended, note: enclosure.note }
 }
 
-/** Takes down the enclosures of killed commands: those whose owner process has ended. */
 export function sweepEnclosures() {
   for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(PREFIX))) {
     const folder = join(tmpdir(), name)
@@ -85,7 +80,7 @@ function ownerOf(folder) {
   }
 }
 
-/** Enters the folder's namespaces again to remove kernel resources named by paths inside, then removes the folder. */
+/** Kernel resources are named by paths inside. */
 function takeDown(folder) {
   const remove = () => spawnSync('rm', ['-rf', '--one-file-system', folder], { stdio: 'inherit' })
   const tmp = join(folder, 'tmp')
@@ -109,7 +104,7 @@ function removeIfEmpty(folder) {
 function inside(folder, command, { env = process.env, stdio, shown = [] }) {
   const own = dirname(process.execPath)
   const places = [...new Set([CLONE, own, ...shown])].filter((place) => place.startsWith('/tmp/') && existsSync(place))
-  // TMPDIR would name a folder outside; /tmp inside replaces it.
+  // TMPDIR would name a folder outside.
   const rest = Object.fromEntries(Object.entries(env).filter(([name]) => name !== 'TMPDIR'))
   // Kills unshare with this process, and the first process inside with unshare.
   const namespaces = ['unshare', '--mount', '--pid', '--ipc', '--fork', '--kill-child', '--mount-proc', '--']
@@ -126,10 +121,7 @@ function startPlainly([program, ...args], options) {
   return { child, ended: endOf(child), note: () => undefined }
 }
 
-/**
- * Forwards signals to the first process inside. A second signal kills it. If npm ends without forwarding a signal, sends SIGTERM.
- * Returns a function that stops this.
- */
+/** A second signal kills. If npm ends without forwarding a signal, sends SIGTERM. Returns a function that stops this. */
 function passSignals(child) {
   let first_ms
   const pass = (name) => {

@@ -1,5 +1,5 @@
-// Runs in an enclosure whose command has ended: `take-down.mjs [HOSTD]`. Its processes and mounts are gone; installations, test daemons
-// and recorded control groups still have names in the kernel.
+// Runs in an enclosure whose processes and mounts are gone: `take-down.mjs [HOSTD]`. Installations, test daemons and recorded control
+// groups still have names in the kernel.
 import { existsSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ const CLEAN_SECONDS = 300
 const SERVICES = '/tmp/berth-test-service'
 const CGROUPS = '/sys/fs/cgroup'
 const hostd = process.argv[2]
-/** The caller's settings do not apply to what is taken down, except the cache folder of set-up. */
+/** Keeps only the cache folder of the caller's settings. */
 const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('BERTH_') || name === 'BERTH_CACHE_DIR'))
 const bounded = { timeout_seconds: CLEAN_SECONDS, env }
 

@@ -1,11 +1,11 @@
-// Runs a computer in QEMU, emulated if /dev/kvm does not work. The computer reports events as lines on a serial port.
+// QEMU, emulated if /dev/kvm does not work. The computer reports events as lines on a serial port.
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const MEMORY_MIB = 6144
 const PROCESSORS = 2
-/** Limit of unplanned ends: an emulated kernel panics now and then. */
+/** An emulated kernel panics now and then. */
 const BOOTS_MAX = 6
 const SILENT_MS = 20 * 60_000
 const LOOK_MS = 500
@@ -14,10 +14,7 @@ const KVM_PROBE_MS = 15_000
 const KVM = ['-accel', 'kvm', '-cpu', 'host']
 const EMULATED = ['-accel', 'tcg,thread=multi', '-cpu', 'max']
 
-/**
- * Starts the computer, and again after each restart, until it prints `{"end":true}`. Passes each line to `said` as an object. Throws
- * if the computer fails. `shares` maps names to read-only folders.
- */
+/** Runs until the computer prints `{"end":true}`, across restarts. `shares` maps names to read-only folders. */
 export async function runComputer({ work, image, shares, command_line, minutes, said, log }) {
   const accelerator = (await kvmWorks(image, work)) ? KVM : EMULATED
   const deadline_ms = performance.now() + minutes * 60_000
@@ -90,7 +87,7 @@ function argumentsOf({ image, shares, command_line, report, serial, accelerator 
   ]
 }
 
-/** /dev/kvm may exist and not work, for instance in a virtual machine. The probe boots a kernel and waits for output. */
+/** /dev/kvm may exist and not work, for instance in a virtual machine. */
 async function kvmWorks({ kernel }, work) {
   if (!existsSync('/dev/kvm')) return false
   const serial = join(work, 'kvm-probe.log')

@@ -1,6 +1,6 @@
-// The computers that `npm run test:hosts` tests. Each is a stock Debian with its own kernel.
+// `npm run test:hosts`: each is a stock Debian with its own kernel.
 
-/** Packages of all forms beyond Debian's standard system: required by the README or used by the test steps. */
+/** Required by the README or the test steps. */
 const EVERYWHERE = [
   'btrfs-progs',
   'ca-certificates',
@@ -15,16 +15,12 @@ const EVERYWHERE = [
   'udev',
 ]
 
-/** Packages that the Dockerfile installs: the tested image is built from this computer. */
+/** As in the Dockerfile: this computer builds the tested image. */
 const CONTAINER = ['debian-archive-keyring', 'erofs-utils', 'mmdebstrap', 'passwd', 'tini', 'util-linux']
 
-/** Steps of tests/hosts/steps.ts that reboot the computer and check that Berth starts with it. */
 const RESTARTED = ['before-restart', 'restart', 'after-restart', 'doctor', 'reach']
 
-/**
- * Maps a name to its form. `suite` is the Debian release, `packages` extend the standard system, `prepare` is a shell script that
- * runs inside the root. `minutes` is the limit on an emulated processor.
- */
+/** `packages` extend the standard system. `prepare` runs inside the root. `minutes`: on an emulated processor. */
 export const FORMS = {
   plain: {
     about: 'Debian 13: systemd, cgroup v2, no firewall',

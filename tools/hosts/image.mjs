@@ -1,4 +1,3 @@
-// Builds the root file system of a whole computer from Debian packages once, and caches it.
 import { createHash } from 'node:crypto'
 import { copyFile, mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,10 +5,10 @@ import { cachedBuild, run as runOnce, timed } from '../setup/cached-build.mjs'
 import { installDebian, rootFlags } from '../setup/debian-root.mjs'
 
 const DISK_GIB = 48 // sparse
-/** Units that would use or wait for the internet, which this computer does not have. */
+/** This computer has no internet. */
 const MASKED = ['apt-daily.timer', 'apt-daily-upgrade.timer', 'dpkg-db-backup.timer', 'systemd-networkd-wait-online.service']
 
-/** Shares the repository, Go and the cache of the testing computer. Changes stay in the guest. */
+/** From the testing computer. Changes stay in the guest. */
 const FSTAB = `clone /mnt/clone 9p trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 0 0
 go /usr/local/go 9p trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 0 0
 cache /mnt/cache 9p trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 0 0
@@ -30,7 +29,7 @@ ExecStart=/bin/sh -c 'exec /srv/berth/node_modules/node-linux-*/bin/node --disab
 WantedBy=default.target
 `
 
-/** Returns `{ disk, kernel, initrd }` of a form. The first call builds it in about two minutes. */
+/** The first call takes about two minutes. */
 export async function hostImage(name, { suite, packages, prepare }, { cache_dir, log }) {
   const parts = [suite, packages, prepare, FSTAB, FOLDERS, UNIT, MASKED, DISK_GIB]
   const key = `${name}-${createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)}`

@@ -1,8 +1,7 @@
-// Records the last green run of each part of the long run, in a file of the cache folder.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Opens the file of a cache folder. An entry is `{ at, commit, minutes, seed }`, keyed by the part's name. */
+/** `{ at, commit, minutes, seed }` by the part's name. */
 export function openGreens(cache_dir) {
   const file = join(cache_dir, 'long-run.json')
   const read = () => {
@@ -15,14 +14,13 @@ export function openGreens(cache_dir) {
   }
   const note = (name, green) => {
     mkdirSync(dirname(file), { recursive: true })
-    // A concurrent run may write too: the rename ensures that a reader never sees half a file.
+    // A concurrent run never reads half a file.
     writeFileSync(`${file}.${process.pid}`, `${JSON.stringify({ ...read(), [name]: green }, null, 2)}\n`)
     renameSync(`${file}.${process.pid}`, file)
   }
   return { read, note }
 }
 
-/** Returns the part whose last green run is oldest, or the first that never was green. */
 export function nextPart(parts, greens) {
   const at = ({ name }) => greens[name]?.at ?? ''
   return parts.reduce((oldest, part) => (at(part) < at(oldest) ? part : oldest))

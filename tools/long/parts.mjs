@@ -1,14 +1,14 @@
-// The parts of the long run. Each can run alone, describes what it adds to `npm test`, and takes at most PART_MINUTES.
+// Each part can run alone, and takes at most PART_MINUTES.
 import { SUITE_PARTS } from './suite.mjs'
 
 export const PART_MINUTES = 75
 export const SUITE_PART_VARIABLE = 'BERTH_TEST_PART'
 const CHAOS_MINUTES = 30
-/** The effects of a failpoint, see tests/chaos/points.ts. */
+/** tests/chaos/points.ts. */
 export const FAILPOINT_MODES = ['kill', 'kill_all', 'stop', 'throw']
 const RACES = { plain: 'without machines', hostd: 'of hostd', machines: 'of the other packages with machines' }
 
-/** Returns every part in the order of execution. All randomness derives from `seed`. */
+/** In the order of execution. All randomness derives from `seed`. */
 export function longParts(seed) {
   const env = { BERTH_TEST_LONG: '1', BERTH_TEST_SEED: String(seed) }
   const part = (name, adds, command, more = {}) => ({ name, adds, command, env: { ...env, ...more } })

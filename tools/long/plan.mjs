@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 
-/** Returns the parts that the words select, by name or by a prefix up to a `-`; all parts without a word. Throws for an unknown word. */
+/** Words are names, or prefixes up to a `-`; none: all parts. */
 export function chosenParts(parts, words) {
   const names = parts.map(({ name }) => name)
   const fits = (name, word) => name === word || name.startsWith(`${word}-`)
@@ -9,10 +9,7 @@ export function chosenParts(parts, words) {
   return parts.filter(({ name }) => words.length === 0 || words.some((word) => fits(name, word)))
 }
 
-/**
- * Runs the parts in order, even if one fails. Starts none after `signal`, and ends a part after `minutes`. Calls `began` and `ended`
- * for each. Returns `{ name, ended_as, seconds }` of each, where `ended_as` is an exit code, a signal name, `too long` or `not run`.
- */
+/** Goes on after a failure. Starts none after `signal`. `ended_as` is an exit code, a signal name, `too long` or `not run`. */
 export async function runParts(parts, { cwd, log, signal, minutes, began = () => undefined, ended = () => undefined }) {
   const results = []
   for (const part of parts) {

@@ -1,15 +1,15 @@
-// Records the test files of a part that have passed, so that an interrupted part continues with the others.
+// An interrupted part continues with the test files that have not passed.
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 export const PROGRESS_VARIABLE = 'BERTH_TEST_PROGRESS'
 
-/** Path of a part's progress file. Its first line holds the commit and the seed. */
+/** The first line holds the commit and the seed. */
 export function progressFile(cache_dir, part) {
   return join(cache_dir, 'long-run', part)
 }
 
-/** Returns the seed of an interrupted part at a commit; undefined if there is none or the commit has changed files. */
+/** undefined: none, or the commit has changed files. */
 export function seedOfProgress(file, commit) {
   const [head = ''] = linesOf(file)
   const [of, seed] = head.split(' ')

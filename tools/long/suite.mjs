@@ -1,7 +1,7 @@
-// Divides the tests of `npm test` into parts of the long run. The first matching part gets a file, so that no file runs twice.
+// The first matching part gets a file: no file runs twice.
 const acceptance = (...names) => new RegExp(`^tests/acceptance/(${names.join('|')})\\.test\\.`)
 
-/** Checks a whole run of `npm test`; a part observes too little for it. */
+/** A part observes too little for it. */
 export const LEDGER = 'tests/ledger/ledger.test.ts'
 
 export const SUITE_PARTS = [
@@ -49,7 +49,6 @@ export const SUITE_PARTS = [
   { name: 'suite-rules', adds: 'all that needs no machine, with more repetitions', files: /^/ },
 ]
 
-/** Returns the part of a file; undefined for the ledger. */
 export function suitePartOf(file) {
   return file === LEDGER ? undefined : SUITE_PARTS.find(({ files }) => files.test(file))?.name
 }

@@ -2,7 +2,7 @@ import { ROLES, type Access, type PrincipalAccess } from '../../contract/access.
 import type { AppRoute } from '../../contract/route.ts'
 import { code, table } from './schema-text.ts'
 
-/** Documents who may call each route of the application API. `tests/generated/access.test.ts` tests the same table. */
+/** `tests/generated/access.test.ts` tests the same table. */
 export function accessPage(routes: readonly AppRoute[]): string {
   const rows = routes.map(({ method, path, access }) => [code(`${method} ${path}`), ...cellsOf(access)])
   const page = [

@@ -1,4 +1,3 @@
-/** The parts of JSON Schema that the contract uses. */
 export interface Schema {
   title?: string
   description?: string
@@ -23,7 +22,7 @@ export interface Schema {
   additionalProperties?: boolean | Schema
 }
 
-/** Describes a schema in a few words: `string (uuid)`, `array of [Workspace](…)`, `"a", "b"`. */
+/** `string (uuid)`, `array of [Workspace](…)`, `"a", "b"`. */
 export function typeText(schema: Schema): string {
   if (schema.title !== undefined) return `[${schema.title}](schemas.md#${schema.title.toLowerCase()})`
   if (schema.enum) return schema.enum.map((word) => code(JSON.stringify(word))).join(', ')
@@ -60,13 +59,12 @@ export function code(text: string): string {
   return text.includes('`') ? `\`\` ${text} \`\`` : `\`${text}\``
 }
 
-/** Formats a Markdown table. Escapes bars, which would end a cell. */
+/** A bar would end a cell. */
 export function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`
   return [line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-/** Lists the properties of an object by path, including those of untitled objects inside it. */
 export function propertyRows(schema: Schema, prefix = ''): string[][] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
     const path = `${prefix}${name}`

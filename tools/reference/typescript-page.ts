@@ -1,4 +1,3 @@
-// Documents the TypeScript SDK from its sources with the compiler: its exports and their comments.
 import path from 'node:path'
 import ts from 'typescript'
 
@@ -13,7 +12,7 @@ What a method throws is a \`BerthError\`: by class, \`code\` and \`reason\`, whi
 
 export function typescriptPage(): string {
   const main = path.join(SOURCES, 'main.ts')
-  // Platform types and checks of function bodies are not needed for signatures, and take seconds.
+  // Signatures need neither platform types nor function bodies, which take seconds.
   const options = { target: ts.ScriptTarget.ES2024, lib: ['lib.es2024.d.ts'], types: [], strict: true, allowImportingTsExtensions: true }
   const program = ts.createProgram([main], { ...options, noEmit: true })
   const page = new Page(program)
@@ -44,7 +43,7 @@ class Page {
     return this.#text()
   }
 
-  /** Adds a section for a symbol once. Types of the API have their own page. */
+  /** Adds a section once. Types of the API have their own page. */
   #want(symbol: ts.Symbol): void {
     if (this.#sections.has(symbol)) return
     const declared = symbol.declarations?.find((each) => isOurs(each.getSourceFile()))
@@ -86,12 +85,12 @@ class Page {
     return [...lines, ...nouns]
   }
 
-  /** A constructor that takes an unexported type is called only by the SDK. */
+  /** A constructor that takes an unexported type is the SDK's own. */
   #isForCallers(member: ts.ConstructorDeclaration): boolean {
     return member.parameters.every(({ type }) => !type || this.#namedIn(type).every((each) => this.#exported.has(each)))
   }
 
-  /** Returns sections of a property that is a record of methods, including nested records; null if it is not a record. */
+  /** null: no record of methods. */
   #record(name: string, member: ts.PropertyDeclaration | ts.PropertyAssignment): string[] | null {
     const type = this.#recordOf(member)
     const parts = type.getProperties().flatMap(({ valueDeclaration }) => (valueDeclaration ? [valueDeclaration] : []))
@@ -106,7 +105,7 @@ class Page {
     return ['', `#### ${name}`, '', noteOf(member), '', ...methods.map((each) => this.#member(each)), ...records.flat()]
   }
 
-  /** Resolves `ReturnType<typeof makes>` to the return type of `makes`. */
+  /** `ReturnType<typeof makes>` means the return type of `makes`. */
   #recordOf(member: ts.PropertyDeclaration | ts.PropertyAssignment): ts.Type {
     const { type } = member as { type?: ts.TypeNode }
     const argument = type && ts.isTypeReferenceNode(type) ? type.typeArguments?.[0] : undefined
@@ -147,7 +146,6 @@ class Page {
     for (const symbol of this.#namedIn(node, whole)) this.#want(symbol)
   }
 
-  /** Finds our types named in the node, with or without function bodies. */
   #namedIn(node: ts.Node, whole = true): ts.Symbol[] {
     return typesIn(node, whole).flatMap((each) => {
       const symbol = this.checker.getSymbolAtLocation(each)
@@ -156,7 +154,7 @@ class Page {
     })
   }
 
-  /** Returns the text as callers read it: a type imported under an alias gets its API name. */
+  /** A type imported under an alias gets its API name. */
   #spelled(node: ts.Node): string {
     let text = node.getText()
     for (const each of typesIn(node, true).toReversed()) {
@@ -169,7 +167,6 @@ class Page {
     return text
   }
 
-  /** A destructured parameter is shown as `options`. */
   #parameter({ name, type, questionToken, initializer, dotDotDotToken }: ts.ParameterDeclaration): string {
     const word = ts.isIdentifier(name) ? name.text.replace(/^_+/, '') : 'options'
     return `${dotDotDotToken ? '...' : ''}${word}${questionToken || initializer ? '?' : ''}${type ? `: ${this.#spelled(type)}` : ''}`

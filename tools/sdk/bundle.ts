@@ -1,4 +1,4 @@
-// `npm run build:clients`: builds the packages as JavaScript, as they are published.
+// `npm run build:clients`: the packages as they are published.
 import { build, type BuildOptions, type Plugin } from 'esbuild'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -12,8 +12,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
 
 /**
- * Bundles the SDK as one module. Its only import is `ws`, for platforms without a WebSocket. It is not minified: Node.js prints the source
- * line of an error that a program does not catch, and that line would be the whole module. @returns its text
+ * `ws` is for platforms without a WebSocket. Not minified: Node.js prints the source line of an uncaught error, which would be the whole
+ * module. @returns its text
  */
 export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: string): Promise<string> {
   const options: BuildOptions = {
@@ -36,7 +36,7 @@ export async function buildSdk(dist: string): Promise<void> {
   declareSdk(path.join(dist, 'types'))
 }
 
-/** Bundles the command line as one file. CommonJS loads a built-in module on demand; ESM imports would load all of them first. */
+/** CommonJS loads a built-in module on demand; ESM imports would load all first. */
 export async function bundleCli(outfile: string): Promise<void> {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'cli/package.json'), 'utf8')) as { version: string }
   const options = {
@@ -51,7 +51,6 @@ export async function bundleCli(outfile: string): Promise<void> {
   chmodSync(outfile, 0o755)
 }
 
-/** Builds the ssh server that `berth ssh` uploads into workspaces, for each architecture. */
 export function buildGuestSsh(folder: string): void {
   const hash = createHash('sha256')
   const env = { ...process.env, CGO_ENABLED: '0', GOOS: 'linux', GOFLAGS: '', GOWORK: 'off' }
@@ -68,7 +67,7 @@ export function buildGuestSsh(folder: string): void {
     writeFileSync(`${file}.gz`, packed)
     rmSync(file)
   }
-  // A digest over all architectures: a connection reads this instead of the servers.
+  // A connection reads this digest instead of the servers.
   writeFileSync(path.join(folder, 'guestssh.name'), hash.digest('hex').slice(0, 16))
 }
 
@@ -89,8 +88,8 @@ async function packedText(entry: string, options: BuildOptions): Promise<string>
 }
 
 /**
- * Stores a library as text, because Node.js parses a whole file before its first line runs. Only libraries are packed: a packed
- * module of ours would duplicate its classes, and `instanceof` would fail.
+ * Stored as text: Node.js parses a whole file before its first line runs. Only libraries: a packed module of ours would duplicate its
+ * classes, and `instanceof` would fail.
  */
 function packedLibrary({ named, exports, text }: Library & { text: string }): Plugin {
   return {
@@ -110,7 +109,7 @@ function packedLibrary({ named, exports, text }: Library & { text: string }): Pl
   }
 }
 
-/** `bundle.ts [STAMP SOURCES]`: does nothing if the file STAMP holds the digest SOURCES. */
+/** Does nothing if the file `stamp` holds `sources`. */
 async function buildAll(stamp?: string, sources = ''): Promise<void> {
   if (stamp !== undefined && existsSync(stamp) && readFileSync(stamp, 'utf8') === sources) return
   await buildSdk(path.join(ROOT, 'sdk/typescript/dist'))

@@ -6,10 +6,7 @@ import ts from 'typescript'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SOURCES = path.join(ROOT, 'sdk/typescript/src')
 
-/**
- * Writes a declaration file for each module of the SDK into `folder`. A consumer's compiler must not read our sources: it would
- * check them with its own settings.
- */
+/** A consumer's compiler would check our sources with its own settings. */
 export function declareSdk(folder: string): void {
   const entries = ['main.ts', 'testing/double.ts'].map((entry) => path.join(SOURCES, entry))
   const program = ts.createProgram(entries, {

@@ -1,4 +1,3 @@
-// Generates the response types of the Python SDK from the API description.
 import type { Description, Schema } from './types.ts'
 
 const HEAD = `"""What the API says, by field. Made by \`npm run openapi\` from the contract. Do not change it by hand.
@@ -28,7 +27,7 @@ interface Module {
   names: Set<string>
 }
 
-/** Declares one type. Class annotations are evaluated lazily and may name later types. Elsewhere the type is quoted for that reason. */
+/** Only class annotations are evaluated lazily and may name later types. */
 function declare(name: string, schema: Schema, module: Module): void {
   if (!hasFields(schema)) return void module.made.push(`${name}: TypeAlias = ${text(typeOf(schema, name, module))}\n`)
   const { properties = {}, required = [] } = schema
@@ -36,7 +35,7 @@ function declare(name: string, schema: Schema, module: Module): void {
     const type = typeOf(each, `${name}${pascal(field)}`, module)
     return { field, note: each.description, type: required.includes(field) ? type : `NotRequired[${type}]` }
   })
-  // The call form of TypedDict allows field names that are keywords or no identifiers.
+  // The call form allows field names that are keywords or no identifiers.
   if (fields.every(({ field }) => isName(field))) {
     const lines = fields.map(({ field, note, type }) => `${comment(note)}    ${field}: ${type}\n`)
     module.made.push(`class ${name}(TypedDict):\n${lines.join('')}`)
@@ -46,7 +45,6 @@ function declare(name: string, schema: Schema, module: Module): void {
   }
 }
 
-/** @param name the name of the type, if it gets a declaration of its own */
 function typeOf(schema: Schema, name: string, module: Module): string {
   if (schema.$ref !== undefined) return schema.$ref.replace('#/components/schemas/', '')
   if (schema.anyOf) return union(schema.anyOf.map((each, at) => typeOf(each, at === 0 ? name : `${name}${at + 1}`, module)))

@@ -1,5 +1,3 @@
-// Generates the types of the TypeScript SDK from the API description.
-
 export interface Schema {
   $ref?: string
   type?: string | string[]

@@ -1,4 +1,3 @@
-// The system users of PostgreSQL, api, cell, the machines' resolver, the port proxy and the secret proxy.
 import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { run } from './cached-build.mjs'
@@ -15,7 +14,6 @@ export const ACCOUNTS = {
 const ATTEMPTS_MAX = 20
 const PAUSE_MS = 250
 
-/** Creates missing users. Returns `{ postgres, api, cell, resolver, ports, secret_proxy }` as `{ uid, gid }`. */
 export async function ensureAccounts({ log }) {
   const entries = []
   for (const [role, name] of Object.entries(ACCOUNTS)) {
@@ -40,7 +38,7 @@ async function create(name, log) {
       await run('useradd', ['--system', '--user-group', ...home, name])
       break
     } catch (error) {
-      // A concurrent start has created the user, or holds the lock of /etc/passwd. useradd does not wait for the lock.
+      // A concurrent start has created the user, or holds the lock of /etc/passwd, for which useradd does not wait.
       if (accountOf(name)) return
       if (attempt === ATTEMPTS_MAX) throw error
       await setTimeout(PAUSE_MS)

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 
-/** Returns whether the marked process runs. A pid alone is not unique, because the kernel reuses pids. */
+/** The kernel reuses pids. */
 export function isAlive({ pid, start_time }) {
   return start_time !== undefined && startTimeOf(pid) === start_time
 }
 
-/** Start time in clock ticks since boot; with the pid it identifies one process. undefined if the process has ended or is a zombie. */
+/** In clock ticks since boot. undefined: ended or a zombie. */
 export function startTimeOf(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -7,11 +7,10 @@ import { CLONE } from './packages.mjs'
 
 const MACHINE = join(CLONE, 'machine')
 const NAMES = ['hostd', 'agent', 'portd', 'supervisor']
-/** Programs, tests and `go vet` use the same flags and environment, so that they share Go's build cache. */
+/** Shared with tests and `go vet`, as is Go's build cache. */
 export const GO_FLAGS = ['-trimpath', '-buildvcs=false']
 const BUILD = ['build', ...GO_FLAGS, '-ldflags', '-s -w']
 
-/** Returns `{ hostd, agent, portd, supervisor }`, the paths of the programs. Programs named in `settings` are used unchanged. */
 export async function ensureBinaries({ settings, log }) {
   const given = Object.fromEntries(NAMES.filter((name) => settings[name] !== '').map((name) => [name, settings[name]]))
   for (const [name, path] of Object.entries(given)) {
@@ -53,7 +52,7 @@ async function sourcesKey() {
   return hash.digest('hex').slice(0, 32)
 }
 
-// Excludes runsc's recipe, which is its own module, and tests. go.sum fixes the dependencies.
+// runsc is its own module. go.sum fixes the dependencies.
 async function sourceFiles(folder) {
   const files = []
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -64,7 +63,7 @@ async function sourceFiles(folder) {
   return files.sort()
 }
 
-/** Fails before a long set-up if Go is needed and missing. */
+/** Fails before a long set-up. */
 export async function checkGo({ settings }) {
   if (settings.runsc !== '' && NAMES.every((name) => settings[name] !== '')) return
   await run('go', ['version']).catch((error) => {

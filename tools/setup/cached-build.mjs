@@ -1,21 +1,18 @@
-// Caches slow builds: the folder <parent>/<key> exists only when its build has finished.
+// <parent>/<key> exists only when its build has finished.
 import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// No build takes this long, so an older folder was left by a killed process. Age decides, because containers that share a cache cannot
-// see each other's pids.
+// No build takes this long: a killed process left the folder. Age decides, because containers that share a cache cannot see each other's
+// pids.
 const ABANDONED_AFTER_MS = 24 * 3600 * 1000
 const OUTPUT_TAIL_CHARS = 4000
-/** A step reports progress at this interval, so that it does not look stuck. */
+/** A step must not look stuck. */
 const SIGN_MS = 30_000
 
 /**
- * Returns the finished folder <parent>/<key>, and builds it first if it does not exist.
- *
- * `build({ work, output, run })` fills the folder `output` and may use the folder `work`. `run(command, args, options)` starts a
- * child process that ends with the build. Two concurrent builders both build; the first to finish gives its folder the final name,
- * and the other one discards its own. On failure, SIGINT or SIGTERM, the children are ended and the temporary folder is removed.
+ * `build({ work, output, run })` fills the folder `output`. A child of `run` ends with the build. Of two concurrent builders the first to
+ * finish wins. On failure, SIGINT or SIGTERM, the children are ended and the temporary folder is removed.
  */
 export async function cachedBuild({ parent, key, build }) {
   const finished = join(parent, key)
@@ -39,12 +36,9 @@ export async function cachedBuild({ parent, key, build }) {
   return finished
 }
 
-/**
- * Runs a command and returns its stdout. Throws, with the end of its output in the message, if the command fails or exceeds
- * `timeout_seconds`; its whole process group is ended then.
- */
+/** Returns stdout. Throws with the end of the output; the whole process group is ended then. */
 export async function run(command, args, { cwd, env = process.env, timeout_seconds = 60, signal } = {}) {
-  // Own process group, so that ending it also ends compilers and package managers that it started.
+  // Ending the group also ends compilers and package managers that the child started.
   const child = spawn(command, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
   let tail = ''
@@ -110,7 +104,7 @@ function endGroup(child) {
       if (error.code !== 'ESRCH') throw error // ESRCH: all processes of the group have ended
     }
   }
-  // SIGTERM first, so that mmdebstrap can remove its mounts.
+  // SIGTERM first: mmdebstrap can remove its mounts.
   kill('SIGTERM')
   const timer = setTimeout(() => kill('SIGKILL'), 10_000)
   child.once('close', () => clearTimeout(timer))
@@ -134,7 +128,7 @@ function catchSignals() {
   }
 }
 
-// A rename may reach the disk before the contents. After a power cut the final name would have incomplete files.
+// A rename may reach the disk before the contents: a power cut would leave incomplete files under the final name.
 async function syncFiles(folder) {
   for (const path of [...(await readdir(folder)).map((name) => join(folder, name)), folder]) {
     const handle = await open(path)
@@ -146,7 +140,7 @@ async function renameUnlessThere(from, to) {
   try {
     await rename(from, to)
   } catch (error) {
-    // Another builder finished first. Its result has the same key and is equivalent.
+    // Another builder finished first, with an equivalent result.
     if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
   }
 }

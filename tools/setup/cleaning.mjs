@@ -1,4 +1,3 @@
-// Removes what one installation has in the kernel, and its files if asked to.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { readFile, readdir, rm, rmdir } from 'node:fs/promises'
@@ -7,10 +6,10 @@ import { isAlive } from './alive.mjs'
 import { exists, run } from './cached-build.mjs'
 import { layoutOf } from './config.mjs'
 
-/** Entries of the data directory that hostd, the supervisor and initdb add to the paths of `layoutOf`. */
+/** hostd, the supervisor and initdb add these. */
 const MADE_BY_PROCESSES = ['agents', 'engines', 'fences', 'slots', '.initdb-pg', 'supervisor.lock']
 
-/** All names that Berth creates in a data directory. Other files stay, such as the operator's config.json. */
+/** Other files stay, such as the operator's config.json. */
 export function dataNames(settings) {
   const places = Object.values(layoutOf(settings)).filter((place) => typeof place === 'string' && dirname(place) === settings.data_dir)
   return [...places.map((place) => basename(place)), ...MADE_BY_PROCESSES]
@@ -19,7 +18,6 @@ const STOP_SIGNALS = { postgres: 'SIGINT' }
 const SUPERVISOR_STOPS_SECONDS = 120
 const CHILD_STOPS_SECONDS = 20
 
-/** Ends the supervisor of a data directory and its children. Returns when the lock is released. */
 export async function stopSupervisor({ lock, log }) {
   if (!isLocked(lock)) return
   const pid = Number(readFileSync(lock, 'utf8').trim())
@@ -30,7 +28,7 @@ export async function stopSupervisor({ lock, log }) {
     throw new Error(`Process ${pid} did not end in ${SUPERVISOR_STOPS_SECONDS} seconds.`)
 }
 
-/** The caller must hold the supervisor's lock. */
+/** Requires the supervisor's lock. */
 export async function clean(settings, { with_data, log }) {
   const layout = layoutOf(settings)
   await stopChildren(settings.run_dir, log)
@@ -86,7 +84,7 @@ async function unmountBelow(folder) {
 }
 
 async function removeRunDirectory(run_dir) {
-  // Stays on one file system: if a mount survived, its contents are not ours to delete.
+  // If a mount survived, its contents are not ours to delete.
   if (existsSync(run_dir)) await run('rm', ['--recursive', '--force', '--one-file-system', run_dir], { timeout_seconds: 120 })
   await rmdir(dirname(run_dir)).catch(() => {}) // it may hold other installations
 }

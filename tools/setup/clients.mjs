@@ -1,4 +1,3 @@
-// Builds the client packages, which npm installs as links into the clone.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile } from 'node:fs/promises'
@@ -20,12 +19,12 @@ const SOURCES = [
 const BUNDLE = join(CLONE, 'tools', 'sdk', 'bundle.ts')
 const DIST = join(CLONE, 'cli', 'dist')
 const STAMP = join(DIST, '.sources-sha256')
-/** Serializes services that start from one clone at the same time. Those that waited find the stamp. */
+/** Services may start from one clone at the same time. Those that waited find the stamp. */
 const LOCK = join(DIST, '.lock')
 
-/** Builds the clients if their sources have changed. A client that npm installed is a link to the clone and is updated with it. */
+/** npm installs a client as a link to the clone. */
 export async function ensureClients({ node, log }) {
-  // An installation without build tools, such as a container, does not provide clients.
+  // Without build tools, as in a container, there are no clients.
   if (!existsSync(join(CLONE, 'node_modules', 'esbuild')) || !existsSync(join(CLONE, 'node_modules', 'typescript'))) return
   const wanted = await digestOf(SOURCES)
   if ((await readFile(STAMP, 'utf8').catch(() => '')) === wanted) return

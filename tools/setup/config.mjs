@@ -1,12 +1,11 @@
-// Configuration of each process: pure functions of the settings and the results of set-up.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { POSTGRES_DATABASE, POSTGRES_SUPERUSER } from './postgres.mjs'
 
 const GIB = 2 ** 30
-/** Enables failpoints without setting one, for tests that set them later. */
+/** For tests that set failpoints later. */
 const NO_FAILPOINTS = 'none'
-/** Size of one semi-space in MiB. By default it grows to 16 MiB, which a service that copies bytes fills without benefit. */
+/** By default a semi-space grows to 16 MiB, which a service that copies bytes fills without benefit. */
 const YOUNG_MIB = 4
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
@@ -27,18 +26,15 @@ export function layoutOf(settings) {
     mail: join(data_dir, 'mail'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
-    /** Exists while a restore has not finished: see tools/backup/restore.mjs. */
+    /** Exists while a restore has not finished: tools/backup/restore.mjs. */
     restoring: join(data_dir, '.restoring'),
-    /** Node's compile cache of one version of one process. Private to the process, because Node runs what it finds there. */
+    /** Private to one process, because Node runs what it finds there. */
     compiledOf: (name, version) => join(data_dir, 'compiled', `${name}-${version}`),
     app: join(run_dir, 'app'),
     pool_mount: join(run_dir, 'pool'),
     hostd_socket: join(run_dir, 'hostd', 'socket'),
     hostd_socket_dir: join(run_dir, 'hostd'),
-    /**
-     * Socket from the port proxy to the cell. The folder's group is the proxy's, so that files the cell creates there have that
-     * group.
-     */
+    /** The folder's group is the proxy's: the cell's files there get it. */
     ports_socket: join(run_dir, 'ports', 'socket'),
     ports_socket_dir: join(run_dir, 'ports'),
     secrets_socket: join(run_dir, 'hostd', 'secrets'),
@@ -48,7 +44,7 @@ export function layoutOf(settings) {
   }
 }
 
-/** Database URL of a login. The embedded server has one login per role. An external server has one for all, unless others are set. */
+/** The embedded server has one login per role, an external one has one for all unless others are set. */
 export function databaseUrl(settings, login = POSTGRES_SUPERUSER) {
   if (settings.database_url !== '') return settings.database_url
   const socket = encodeURIComponent(layoutOf(settings).postgres_socket)
@@ -99,7 +95,7 @@ function machinesMemory({ memory_reserve_mib }, { memory_mib }) {
   return Math.max(1, Math.floor(memory_mib) - memory_reserve_mib)
 }
 
-/** Memory counted for a warm machine; hostd counts the same. */
+/** hostd counts the same. */
 const WAITING_MIB = 64
 
 function capacityOf(settings, host) {
@@ -158,7 +154,6 @@ export function cellConfig(settings) {
   return { ...processConfig(settings, 'cell'), ...own }
 }
 
-/** Time for requests in flight when the port proxy ends. */
 const PORTS_DRAIN_SECONDS = 8
 
 export function portsConfig(settings) {
@@ -206,7 +201,7 @@ function diskOf({ data_dir, data_reserve_gib }) {
   return { folder: data_dir, reserve_bytes: Math.round(data_reserve_gib * GIB) }
 }
 
-/** Configuration of the process tree. `versions` identifies what a child reads at its start besides its command line. */
+/** `versions`: what a child reads at its start besides its command line. */
 export function supervisorConfig(settings, made) {
   const layout = layoutOf(settings)
   return {
@@ -309,7 +304,7 @@ function underTest({ settings }) {
   return settings.failpoints === '' ? [] : ['--enable-failpoints']
 }
 
-/** Splits `hostd/stop.kill:kill9,open.O4:throw` by process. Failpoints outside hostd go to both api and cell, which use their own. */
+/** Failpoints outside hostd go to both api and cell. */
 export function failpointsOf(text) {
   const points = text.split(',').filter((each) => each !== '' && each !== NO_FAILPOINTS)
   const others = points.filter((each) => !each.startsWith('hostd/')).join(',')
@@ -323,7 +318,7 @@ export function failpointsOf(text) {
   }
 }
 
-/** A listener on all addresses is probed on the loopback address. */
+/** `0.0.0.0` and `::` are probed on the loopback. */
 function probeText({ host, port }) {
   return addressText({ host: { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host, port })
 }

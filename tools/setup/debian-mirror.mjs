@@ -1,22 +1,21 @@
-// Uses the mirrors of the host's own apt, so that a template builds wherever the host can install packages.
+// The host's own mirrors: a template builds wherever the host can install packages.
 import { run } from './cached-build.mjs'
 
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const TARGETS = ['indextargets', '--format', '$(ORIGIN)|$(RELEASE)|$(REPO_URI)', 'Created-By: Packages']
-// Settings of the host that decide whether its mirrors are reachable and trusted. They are not stored in the template.
+// These decide whether mirrors are reachable and trusted. They are not stored in the template.
 const PASSED_ON = /^Acquire::(https?::Proxy(::[^ ]*)?|Check-Valid-Until|Check-Date|Retries) "(?!")/
 
-/** Returns sources.list lines for `suite`, or none if the host is not a Debian. mmdebstrap then uses its own default. */
+/** None if the host is not a Debian: mmdebstrap has its own default. */
 export async function sourcesFor(suite) {
   const targets = await run('apt-get', TARGETS)
   const sources = sourcesFrom(targets, suite)
   if (sources.length > 0) return sources
-  // apt knows a mirror's origin only after it fetched its lists, and minimal images come without them.
+  // apt knows an origin only from its lists, which minimal images lack.
   await run('apt-get', ['update', '-qq'], { timeout_seconds: 300 })
   return sourcesFrom(await run('apt-get', TARGETS), suite)
 }
 
-/** Pure part of `sourcesFor`: `targets` are lines `origin|release|uri` as apt prints them. */
 export function sourcesFrom(targets, suite) {
   // A URI with a password must not be written into an image.
   const debian = targets
@@ -34,7 +33,6 @@ export async function aptOptions() {
   return aptOptionsFrom(await run('apt-config', ['dump', 'Acquire']))
 }
 
-/** Pure part of `aptOptions`: `dump` is what `apt-config dump` prints. */
 export function aptOptionsFrom(dump) {
   return dump.split('\n').filter((line) => PASSED_ON.test(line))
 }

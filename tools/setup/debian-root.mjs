@@ -1,14 +1,13 @@
-// Makes a root file system from Debian packages, for a template or for a whole test computer.
 import { aptOptions, sourcesFor } from './debian-mirror.mjs'
 
-// Own mount namespace: mounts of the build disappear with its last process, even if it is killed.
+// The build's mounts disappear with its last process, even if it is killed.
 export const ISOLATION = ['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc']
 
 export function rootFlags(variant) {
   return ['--mode=root', `--variant=${variant}`, '--format=directory', '--quiet']
 }
 
-/** Installs Debian into the folder `root` from the mirrors of this host. `run` comes from a cached build; `flags` are mmdebstrap's. */
+/** From the mirrors of this host. `flags` are mmdebstrap's. */
 export async function installDebian({ run, suite, root, packages, flags, env, timeout_seconds }) {
   const options = ['APT::Sandbox::User "root"', ...(await aptOptions())].map((option) => `--aptopt=${option}`)
   const command = ['mmdebstrap', ...flags, `--include=${packages.join(',')}`, ...options]

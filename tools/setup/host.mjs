@@ -1,14 +1,12 @@
-// Checks, before anything is built, that this computer can run Berth, and reports remedies.
 import { existsSync, readFileSync } from 'node:fs'
 import { run } from './cached-build.mjs'
 
-/** The first kernel whose btrfs has simple quotas. Without them a disk's limit would not hold once it has a snapshot. */
+/** Its btrfs has simple quotas. Without them a disk's limit would not hold once it has a snapshot. */
 const KERNEL_MIN = [6, 7]
 const FILE_SYSTEMS = ['btrfs', 'erofs', 'overlay']
 const CONTROLLERS = ['cpu', 'cpuset', 'memory', 'pids']
 const SIMPLE_QUOTA = '/sys/fs/btrfs/features/simple_quota'
 
-/** Throws one error that names everything that is missing. */
 export async function checkHost() {
   if (process.platform !== 'linux') throw new Error('Berth runs on Linux.')
   if (process.getuid() !== 0) throw new Error('Berth needs root, to make disks, networks and machines: run it with sudo.')
@@ -28,7 +26,6 @@ export async function checkHost() {
   if (problems.length > 0) throw new Error(`Berth cannot run on this computer:\n${problems.map((each) => `- ${each}`).join('\n')}`)
 }
 
-/** Pure part of `checkHost`: returns each problem and its remedy as a sentence. */
 export function hostProblems({ release, kernel, file_systems, has_simple_quotas, mounts, controllersAt, has_loop_devices }) {
   const problems = []
   const old = isOlder(kernel)
@@ -50,7 +47,7 @@ export function hostProblems({ release, kernel, file_systems, has_simple_quotas,
   return [...problems, ...controllerProblems(mounts, controllersAt)]
 }
 
-/** `kernel` is the output of `uname -r`. */
+/** As `uname -r` prints it. */
 function isOlder(kernel) {
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(kernel) ?? []
   return Number(major) < KERNEL_MIN[0] || (Number(major) === KERNEL_MIN[0] && Number(minor) < KERNEL_MIN[1])

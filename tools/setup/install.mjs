@@ -1,5 +1,4 @@
-// Installs everything shared by all installations of the computer: packages, programs, the engine, the platform's templates. Concurrent
-// starts are safe, and each step does nothing if its result exists.
+// Shared by all installations of the computer. Concurrent starts are safe.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkGo, ensureBinaries } from './binaries.mjs'
@@ -10,11 +9,10 @@ import { ensureRunsc } from './runsc.mjs'
 import { ensureTemplate, isTemplateBuilt } from './template.mjs'
 
 const PLATFORM_TEMPLATES = ['base', 'browser']
-/** Not needed for a first workspace: a start builds them in the background. */
+/** A start builds them in the background. */
 const LATE_TEMPLATES = ['browser']
 const NODE_MAJOR = 24
 
-/** Returns `{ binaries, node, postgres_bin, runsc, templates, late_templates }`; the last lists names still to be built. */
 export async function install({ settings, log, embedded_postgres = settings.database_url === '', may_be_late = false }) {
   const started = performance.now()
   const { node } = await installPackages({ settings, log })
@@ -24,26 +22,24 @@ export async function install({ settings, log, embedded_postgres = settings.data
   return { ...built, node, postgres_bin }
 }
 
-/** First part: installs what tests without machines need. `more` runs after the Debian packages. Returns `{ node, more }`. */
+/** For tests without machines. */
 export async function installPackages({ settings, log, more = async () => undefined }) {
   await checkHost()
   await checkGo({ settings })
-  // Run in parallel, because both mostly wait for the network. `more` must wait for the Debian packages: two apt processes would compete
-  // for one lock.
+  // Both mostly wait for the network. `more` follows the Debian packages: two apt processes would compete for one lock.
   const [, told] = await bothEnded(ensureNodeModules({ log }), ensureDebianPackages({ log }).then(more))
   return { node: findNode(), more: told }
 }
 
-/** Second part, which takes minutes without a cache. Returns `{ binaries, runsc, templates, late_templates }`. */
 export async function installMachines({ settings, log, may_be_late = false }) {
-  // Run in parallel: compiling uses processors, templates mostly the network. Together they take two thirds of the time.
+  // Compiling uses processors, templates mostly the network: together they take two thirds of the time.
   const [programs, templates] = await bothEnded(installPrograms({ settings, log }), installTemplates({ settings, log, may_be_late }))
   return { ...programs, ...templates }
 }
 
 async function installPrograms({ settings, log }) {
   const binaries = await ensureBinaries({ settings, log })
-  // `ensureRunsc` reads only the environment, but a flag or the file may set it too.
+  // `ensureRunsc` reads only the environment.
   if (settings.runsc !== '') process.env.BERTH_RUNSC = settings.runsc
   return { binaries, runsc: await ensureRunsc({ cache_dir: settings.cache_dir, log }) }
 }
@@ -58,7 +54,7 @@ async function installTemplates({ settings: { cache_dir }, log, may_be_late }) {
   return { templates, late_templates }
 }
 
-/** Like Promise.all, but waits for all steps before it throws, so that none keeps running. */
+/** No step keeps running after a throw, unlike Promise.all. */
 async function bothEnded(...steps) {
   const ended = await Promise.allSettled(steps)
   const failed = ended.find(({ status }) => status === 'rejected')
@@ -66,7 +62,7 @@ async function bothEnded(...steps) {
   return ended.map(({ value }) => value)
 }
 
-/** Returns the Node.js that runs the service: npm's package of it, or the current one if it is new enough. */
+/** npm's package, or the current Node.js if it is new enough. */
 export function findNode() {
   const packaged = join(CLONE, 'node_modules', `node-linux-${process.arch}`, 'bin', 'node')
   if (existsSync(packaged)) return packaged

@@ -1,5 +1,4 @@
-// Templates that a first start does not wait for: a separate process builds and publishes them. `late-templates.mjs NAMES FLAGS…` is that
-// process.
+// `late-templates.mjs NAMES FLAGS…`: a first start does not wait for these.
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -20,7 +19,6 @@ const LOWEST_PRIORITY = 19
 const PUBLISH_TRIES = 60
 const PUBLISH_PAUSE_MS = 5000
 
-/** Starts the process if there is something to build, and prints the path of its log. */
 export async function publishLater({ late_templates, node }, settings, argv) {
   if (late_templates.length === 0) return
   const { logs } = layoutOf(settings)
@@ -33,7 +31,6 @@ export async function publishLater({ late_templates, node }, settings, argv) {
   process.stdout.write(`template ${late_templates.join(', ')} is built beside the service, about two minutes (${log})\n`)
 }
 
-/** Builds templates that are not cached, and publishes each in the installation that the settings name. */
 export async function buildAndPublish(names, argv, { tries_max = 1 } = {}) {
   const { settings } = loadSettings(argv)
   const { layers } = layoutOf(settings)
@@ -48,7 +45,7 @@ export async function buildAndPublish(names, argv, { tries_max = 1 } = {}) {
   }
 }
 
-/** Retries, because the service may still be starting. If it never starts, its next start publishes the built templates. */
+/** The service may still be starting. If it never starts, its next start publishes them. */
 async function whenPossible(action, tries_max) {
   for (let tries = 1; ; tries += 1) {
     try {

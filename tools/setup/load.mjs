@@ -1,4 +1,3 @@
-// Reads the settings of this command from its flags, the environment, the configuration file, and facts about the host.
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, realpathSync, statfsSync, statSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
@@ -7,10 +6,7 @@ import { resolveSettings, SettingsError } from './settings.mjs'
 
 const GIB = 2 ** 30
 
-/**
- * Returns `{ settings, given, rest }`: the effective settings, the source of each, and the other arguments. Flags are read up to the
- * first argument that is not a flag, so that a following command keeps its own.
- */
+/** `rest` begins at the first argument that is not a flag: a following command keeps its own. */
 export function loadSettings(argv = process.argv.slice(2), env = process.env) {
   const { flags, rest } = parseFlags(argv)
   const { config = env.BERTH_CONFIG, ...others } = flags
@@ -19,7 +15,6 @@ export function loadSettings(argv = process.argv.slice(2), env = process.env) {
   return { ...resolveSettings({ flags: others, env, file, facts }), rest }
 }
 
-/** Parses `--data-dir /x` and `--data-dir=/x`. */
 export function parseFlags(argv) {
   const flags = {}
   let at = 0
@@ -32,7 +27,7 @@ export function parseFlags(argv) {
   return { flags, rest: argv.slice(argv[at] === '--' ? at + 1 : at) }
 }
 
-/** 4 hex digits derived from the data directory. They name this installation's resources on the computer. */
+/** Names this installation's resources on the computer. */
 export function instanceOf(data_dir) {
   return createHash('sha256').update(realPath(data_dir)).digest('hex').slice(0, 4)
 }
@@ -65,7 +60,7 @@ function readFile(named, usual) {
   return value
 }
 
-// The directory may not exist yet: resolves the existing part of its path and appends the rest.
+// The directory may not exist yet.
 function realPath(path) {
   if (existsSync(path)) return realpathSync(path)
   return join(realPath(dirname(path)), basename(path))

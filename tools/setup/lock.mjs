@@ -1,11 +1,10 @@
-// The supervisor's lock of a data directory, for commands that must exclude a start.
 import { spawnSync } from 'node:child_process'
 
-/** Tells a command that it holds the lock already. */
+/** The command holds the lock already. */
 export const LOCKED = '--under-lock'
 const TAKEN = 75
 
-/** Runs the command `[program, ...argv]` again under the lock. Returns its exit code, or undefined if another process holds the lock. */
+/** undefined: another process holds the lock. */
 export function againUnderLock(lock, program, argv) {
   const again = [process.execPath, program, ...argv, LOCKED]
   const { status, error } = spawnSync('flock', ['--nonblock', '--conflict-exit-code', `${TAKEN}`, lock, ...again], { stdio: 'inherit' })

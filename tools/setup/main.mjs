@@ -1,6 +1,5 @@
 import { SettingsError } from './settings.mjs'
 
-/** Runs a command and exits with its result. Shows errors of the caller and failures of the host without a stack. */
 export async function report(command) {
   // The reader has closed the pipe, as in `| head`.
   process.stdout.on('error', (error) => process.exit(error.code === 'EPIPE' ? 0 : 1))

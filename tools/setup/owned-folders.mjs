@@ -1,14 +1,11 @@
-/**
- * Folders of a data directory that belong to a process other than root, as `{ path, mode, owner }`. A start creates them, and a
- * restore gives their contents to the users of this computer.
- */
+/** Made at a start; a restore gives their contents to the users of this computer. */
 export function ownedFolders(layout, accounts) {
   const { api, cell } = accounts
   return [
     { path: layout.api_keys, mode: 0o700, owner: api },
     { path: layout.cell_keys, mode: 0o700, owner: cell },
     { path: layout.trees, mode: 0o700, owner: cell },
-    // The cell reads uploads for builds through its group. The setgid bit gives new files that group.
+    // The cell reads uploads through its group, which the setgid bit gives to new files.
     { path: layout.uploads, mode: 0o2750, owner: { uid: api.uid, gid: cell.gid } },
   ]
 }

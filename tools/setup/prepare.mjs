@@ -1,5 +1,4 @@
-// Prepares one installation for a start while the supervisor holds its lock, and prints the supervisor's configuration. `prepare.mjs
-// RESULTS FLAGS…`: RESULTS is the JSON that `install` returned.
+// `prepare.mjs RESULTS FLAGS…`, under the supervisor's lock: prints the supervisor's configuration. RESULTS is the JSON of `install`.
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readFile, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
@@ -35,7 +34,7 @@ async function prepare(installed, argv) {
 
 async function makeDirectories(settings, layout, accounts) {
   const root = { uid: 0, gid: 0 }
-  // Other users may pass through, because their processes need folders below. Private folders set their own modes.
+  // Other users pass through to folders below.
   await directory(settings.data_dir, 0o755, root)
   await directory(settings.run_dir, 0o755, root)
   await directory(layout.keys, 0o711, root)
@@ -50,7 +49,6 @@ async function makeDirectories(settings, layout, accounts) {
   await directory(layout.postgres_socket, 0o755, accounts.postgres)
 }
 
-/** Creates the folder of Node's compile cache for one version of a process, and removes those of earlier versions. */
 async function makeCompiled(layout, name, version, owner) {
   const path = layout.compiledOf(name, version)
   await directory(path, 0o700, owner)
@@ -66,7 +64,7 @@ async function directory(path, mode, { uid, gid }) {
   await chmod(path, mode)
 }
 
-// PostgreSQL, api and cell run as their own users and must reach their folders.
+// PostgreSQL, api and cell run as their own users.
 async function checkPath(name, path) {
   await mkdir(path, { recursive: true })
   for (let folder = await realpath(path); folder !== dirname(folder); folder = dirname(folder)) {
@@ -75,8 +73,7 @@ async function checkPath(name, path) {
   }
 }
 
-// The supervisor bind-mounts a clone below root's home, so that api and cell reach it. That does not help if the clone's files are
-// private.
+// The supervisor bind-mounts a clone below root's home. That does not help if its files are private.
 async function checkClone() {
   for (const path of ['.', 'service/main.ts', 'node_modules']) {
     const { mode } = await stat(join(CLONE, path))
@@ -103,7 +100,7 @@ async function preparePostgres(layout, accounts, bin_dir) {
   await writeClusterFiles(cluster)
 }
 
-/** Maps system users to database roles. Peer authentication needs no password, and all other users are refused. */
+/** Peer authentication needs no password; all other users are refused. */
 function identMap() {
   const lines = [
     ['root', POSTGRES_SUPERUSER],
@@ -124,7 +121,7 @@ async function checkMajorVersion({ bin_dir, data_dir, user }) {
   )
 }
 
-/** Returns a version of each process. A new version makes the supervisor replace a running process. */
+/** A new version makes the supervisor replace a running process. */
 async function writeConfigs(settings, layout, accounts, installed) {
   const host = { memory_mib: Math.floor(totalmem() / 2 ** 20), cpus: availableParallelism() }
   const root = { uid: 0, gid: 0 }

@@ -8,8 +8,7 @@ export async function publishLayer(layers, { digest, image_path }, log) {
   await timed(log, `template image ${digest.slice(0, 12)} is in place`, async () => {
     const unfinished = `${target}.new`
     await rm(unfinished, { force: true })
-    // Hard-links if cache and data share a file system, otherwise copies. Synced before the rename, so that a power cut leaves no partial
-    // image.
+    // A hard link fails across file systems. Synced before the rename: a power cut leaves no partial image.
     await link(image_path, unfinished).catch(() => copyFile(image_path, unfinished))
     await chmod(unfinished, 0o444)
     await sync(unfinished)

@@ -6,7 +6,6 @@ import { CLONE } from './packages.mjs'
 
 const REQUIREMENTS = join(CLONE, 'sdk', 'python', 'tests', 'requirements.txt')
 
-/** @returns the environment of the tests: a folder of packages for PYTHONPATH, or the reason why there is none */
 export async function pythonForTests({ settings, log }) {
   try {
     return { BERTH_TEST_PYTHONPATH: await packages(settings, log) }
@@ -30,7 +29,7 @@ async function packages(settings, log) {
         const venv = join(work, 'venv')
         await runs('python3', ['-m', 'venv', venv], { timeout_seconds: 120 })
         const quietly = ['--quiet', '--disable-pip-version-check', '--only-binary', ':all:']
-        // Not installed into the venv: the finished folder is moved, and a venv contains its own absolute path.
+        // The finished folder is moved, and a venv contains its own absolute path.
         await runs(join(venv, 'bin', 'pip'), ['install', ...quietly, '--target', output, '--requirement', REQUIREMENTS], {
           timeout_seconds: 300,
         })

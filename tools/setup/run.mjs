@@ -5,7 +5,6 @@ import { install } from './install.mjs'
 import { loadSettings } from './load.mjs'
 import { CLONE } from './packages.mjs'
 
-/** Runs a program of the repository under its Node.js after the set-up, with the remaining arguments. */
 export async function runPrepared(program) {
   const { settings, rest } = loadSettings(['--', ...process.argv.slice(2)])
   mkdirSync(settings.cache_dir, { recursive: true })

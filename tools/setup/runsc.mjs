@@ -1,4 +1,4 @@
-// Builds the pinned runsc once and caches it (machine/runsc/README.md explains why it is built here).
+// machine/runsc/README.md explains why runsc is built here.
 import { createHash } from 'node:crypto'
 import { copyFile, mkdir, readFile, readdir, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -10,9 +10,8 @@ const BUILD_FLAGS = ['-mod=vendor', '-trimpath', '-buildvcs=false']
 const LINKER_FLAGS = '-s -w'
 
 /**
- * Returns `{ path, version }` of the runsc to use. The first call builds it (75 s on 2 cores with empty Go caches). `version` is the
- * one that `runsc --version` prints; a checkpoint restores only under the version that wrote it. BERTH_RUNSC names a binary to use
- * instead, for a host without Go.
+ * The first call builds (75 s on 2 cores with empty Go caches). A checkpoint restores only under the `version` that wrote it. BERTH_RUNSC
+ * names a binary for a host without Go.
  */
 export async function ensureRunsc({ cache_dir, log }) {
   const given = process.env.BERTH_RUNSC
@@ -29,7 +28,7 @@ export async function ensureRunsc({ cache_dir, log }) {
   return { path, version }
 }
 
-/** The key of a recipe: changes with everything that can change the binary, and with nothing else. */
+/** Changes exactly with what can change the binary. */
 export async function recipeKey({ recipe, go_version, go_platform }) {
   const hash = createHash('sha256')
   const add = (name, content) => hash.update(`${name}\0${content.length}\0`).update(content)
@@ -68,7 +67,7 @@ async function buildRunsc({ work, output, run, version, log }) {
 }
 
 async function go(args, options, start = run) {
-  // The user's GOFLAGS and GOWORK must not change the result under this key. The proxy settings stay.
+  // The user's GOFLAGS and GOWORK must not change the result under this key.
   const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
   try {
     return await start('go', args, { env, ...options })
@@ -94,7 +93,7 @@ export async function copyRecipe(folder) {
   }
 }
 
-// The README is not part of the recipe: an edit of it must not make every checkpoint unrestorable.
+// An edit of the README must not make every checkpoint unrestorable.
 async function recipeFiles(recipe) {
   const names = await readdir(recipe, { recursive: true })
   return names.filter((name) => isOfRecipe(name)).sort()

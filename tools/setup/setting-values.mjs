@@ -1,4 +1,4 @@
-// Parsers of settings. Each converts a text, or a JSON value of the file, or throws a description of the error.
+// Each takes a text, or a JSON value of the file, and throws a description of the error.
 import { isIP } from 'node:net'
 
 function text(value) {
@@ -67,7 +67,7 @@ export function addresses(value) {
   return list
 }
 
-/** Networks in Go's notation. An address means a network of one. */
+/** Go's notation. */
 export function prefixes(value) {
   const list = Array.isArray(value) ? value : text(value).split(',')
   return list.map((each) => {
@@ -79,7 +79,7 @@ export function prefixes(value) {
   })
 }
 
-/** Same pattern as in hostd: machine/internal/engine/builds.go. */
+/** As in hostd: machine/internal/engine/builds.go. */
 const ENGINE = /^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$/
 
 export function engines(value) {
@@ -105,7 +105,7 @@ export function url(value) {
   return value.replace(/\/+$/, '')
 }
 
-/** Origins of web pages as browsers send them: scheme, host, and the port unless it is the default. */
+/** As browsers send them. */
 export function origins(value) {
   const list = Array.isArray(value) ? value : text(value).split(',')
   const read = list.map((each) => text(each).trim()).filter((each) => each !== '')
@@ -119,7 +119,7 @@ export function urlOrNothing(value) {
   return value === '' ? '' : url(value)
 }
 
-/** The longest name below the host is that of port 65535. */
+/** Port 65535 has the longest name. */
 const PORTS_HOST_MAX = 253 - '65535-'.length - 26 - '.'.length
 
 export function portsUrl(value) {

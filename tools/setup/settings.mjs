@@ -1,4 +1,4 @@
-// Defines every setting once. Precedence: flag > environment > file > default. An unknown name is an error in each source.
+// Flag > environment > file > default. An unknown name is an error in each source.
 import {
   address,
   addresses,
@@ -24,10 +24,7 @@ import {
   wholeNumber,
 } from './setting-values.mjs'
 
-/**
- * One entry a setting. `parse` converts a text (or a JSON value of the file) or throws a description of the error. `fallback` is the
- * default, or a function of earlier settings and of the host's facts.
- */
+/** `parse` takes a text or a JSON value of the file. `fallback` may be a function of earlier settings and of the host's facts. */
 export const SETTINGS = {
   data_dir: { parse: path, fallback: '/var/lib/berth', about: 'everything that must outlive the service' },
   run_dir: {
@@ -260,15 +257,14 @@ export const SETTINGS = {
   failpoints: { parse: failpoints, fallback: '', flag_only: true, about: "places to fail at; for Berth's own tests" },
 }
 
-/** Variables that are read before settings, and those of tests and clients, which the guides set in the same terminal. */
+/** Read before settings, or of tests and clients in the same terminal. */
 const OTHER_VARIABLES = /^BERTH_(CONFIG|TEST_.*|URL|API_KEY|PROJECT|ORGANIZATION|PROFILE|CONFIG_DIR|MCP_TOKEN|NO_VERSION_CHECK)$/
 
-/** An error of the user who starts Berth, shown without a stack. */
+/** Of the user who starts Berth: shown without a stack. */
 export class SettingsError extends Error {}
 
 /**
- * Merges the sources into `{ settings, given }`, where `given` holds the source of each value.
- * @param flags texts by name. @param env the process environment. @param file the parsed file, or {}.
+ * `given` holds the source of each value. `flags` are texts.
  * @param facts `(settings) => host`, called once data_dir is known.
  */
 export function resolveSettings({ flags, env, file, facts }) {
@@ -290,7 +286,7 @@ export function resolveSettings({ flags, env, file, facts }) {
   return { settings, given }
 }
 
-/** With only one of the two, either calls to the payment service or its webhooks would fail, and the first buyer would find out. */
+/** Either calls to the payment service or its webhooks would fail, and the first buyer would find out. */
 function refuseHalf({ stripe_secret_key, stripe_webhook_secret }) {
   const [missing, given] =
     stripe_secret_key === '' ? ['stripe_secret_key', 'stripe_webhook_secret'] : ['stripe_webhook_secret', 'stripe_secret_key']

@@ -1,4 +1,4 @@
-// Manages a systemd unit for one installation: `npm run admin -- [settings] service install|uninstall|status`.
+// `npm run admin -- [settings] service install|uninstall|status`.
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { open, rename } from 'node:fs/promises'
 import { spawnSync } from 'node:child_process'
@@ -10,16 +10,16 @@ import { SettingsError } from './settings.mjs'
 
 const UNITS = '/etc/systemd/system'
 const USUAL_DATA_DIR = '/var/lib/berth'
-/** Limit of set-up and a first start. Later starts find the builds in the cache, unless the version changed. */
+/** For set-up and a first start. Later starts find the builds in the cache. */
 const START_SECONDS = 1800
 const STOP_SECONDS = 150
 const SHOWN_LINES = 30
-// Starts after the firewalls that a host may have, so that Berth sees their rules at its first check.
+// After the host's firewalls: Berth sees their rules at its first check.
 const AFTER = ['network-online.target', 'nftables.service', 'ufw.service', 'firewalld.service', 'docker.service', 'local-fs.target']
 
 const SERVICE_USAGE = 'npm run admin -- [settings] service install | uninstall | status'
 
-/** Runs `service VERB`. `argv` is the whole command line, whose settings the unit keeps. Returns the exit code. */
+/** The unit keeps the settings of `argv`. */
 export async function serviceCommand([verb, ...more], { settings, argv, log }) {
   const verbs = { install: installUnit, uninstall: uninstallUnit, status: showUnit }
   if (more.length > 0 || !Object.hasOwn(verbs, verb ?? '')) throw new SettingsError(`Usage: ${SERVICE_USAGE}`)
@@ -29,15 +29,12 @@ export async function serviceCommand([verb, ...more], { settings, argv, log }) {
   return verbs[verb]({ settings, argv, log, unit: unitName(settings) })
 }
 
-/** Returns `berth.service`, or a name with the instance if the data directory is not the usual one. */
+/** With the instance if the data directory is not the usual one. */
 export function unitName({ data_dir, instance }) {
   return data_dir === USUAL_DATA_DIR ? 'berth.service' : `berth-${instance}.service`
 }
 
-/**
- * Returns the text of the unit. `path` is the PATH of the service, `identifier` tags its journal lines, and `flags` are settings as
- * given on the command line.
- */
+/** `identifier` tags the journal lines. */
 export function unitText({ node, clone, data_dir, path, identifier, flags }) {
   const command = [node, join(clone, 'tools', 'start.mjs'), '--show-logs', 'yes', ...flags].map(quoted).join(' ')
   return `# Written by \`npm run admin -- service install\`; \`service uninstall\` removes it.
@@ -72,7 +69,7 @@ WantedBy=multi-user.target
 `
 }
 
-/** Quotes a word of a command line for systemd.service(5). */
+/** systemd.service(5). */
 function quoted(word) {
   const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')
   return /^[A-Za-z0-9_@:=./,+%-]+$/.test(escaped) ? escaped : `"${escaped}"`
@@ -94,7 +91,7 @@ async function installUnit({ settings, argv, log, unit }) {
   await run('systemctl', ['daemon-reload'])
   await run('systemctl', ['enable', '--quiet', unit])
   log(`${path} is ${changed ? 'written' : 'as it was'}; ${unit} starts with the computer`)
-  // Returns when everything serves. If the unit's text changed, the processes restart and the machines stay.
+  // Returns when everything serves. The machines stay.
   await run('systemctl', [changed ? 'restart' : 'start', unit], { timeout_seconds: START_SECONDS }).catch((error) => {
     const last = journalOf(unit).slice(-SHOWN_LINES).join('\n')
     throw new Error(`${unit} did not start. The end of its journal:\n${last}`, { cause: error })

@@ -1,4 +1,3 @@
-// templates/<name>/recipe.json: the contents of a platform template, validated when it is read.
 const CAPACITIES = ['cpu_millis', 'memory_mib', 'disk_gib']
 const LIFETIMES = ['persistent', 'session']
 const GUEST_FEATURES = ['browser']
@@ -13,7 +12,7 @@ const listOf = (check) => (value) => Array.isArray(value) && value.every(check)
 const envValues = (value) =>
   isObject(value) && Object.entries(value).every(([name, each]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && text(each))
 
-// Maps a field to [check, description]. Unknown fields are refused, so that a misspelt one is not ignored silently.
+// [check, description]. A misspelt field must not be ignored silently.
 const RECIPE = {
   name: [matches(/^[a-z][a-z0-9-]{0,62}$/), 'a slug'],
   description: [text, 'a sentence'],
@@ -61,10 +60,7 @@ export function extendedBy(json) {
   return name
 }
 
-/**
- * Returns the recipe in `json`. Throws one error that names every problem. A recipe that extends another inherits missing fields and
- * adds its Debian and npm packages.
- */
+/** One error names every problem. A recipe that extends another adds its Debian and npm packages. */
 export function parseRecipe(json, extended_json) {
   const recipe = extended_json === undefined ? JSON.parse(json) : extend(JSON.parse(extended_json), JSON.parse(json))
   const problems = problemsOf(recipe)

@@ -1,4 +1,3 @@
-// Builds the platform's templates: a recipe below templates/ becomes a cached EROFS image.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
@@ -15,16 +14,12 @@ export const TEMPLATE_DEBIAN_PACKAGES = ['debian-archive-keyring', 'erofs-utils'
 
 const MMDEBSTRAP_FLAGS = rootFlags('minbase')
 // Clusters of 16 KiB: 192 MB, against 212 at the default of 4 KiB and 379 uncompressed, and the fastest cold start of Node and Python of
-// the three. No extended attributes: gVisor ignores file capabilities, the only ones Debian ships. A fixed UUID makes the image
-// reproducible.
+// the three. gVisor ignores file capabilities, the only extended attributes Debian ships. A fixed UUID makes the image reproducible.
 const MKFS_FLAGS = ['-zlz4hc', '-C16384', '-x-1', '-U00000000-0000-4000-8000-000000000000', '--quiet']
-// Fixed date for build programs, such as the day of a password's last change.
+// For build programs, such as the day of a password's last change.
 const BUILD_DATE = '1750000000'
 
-/**
- * Returns `{ name, image_path, digest, size_bytes, settings }` of a platform template, building it on the first call (about a
- * minute, root only). `digest` is the image's SHA-256 in hex, `settings` are those of its recipe.
- */
+/** About a minute at the first call, as root. */
 export async function ensureTemplate({ name, cache_dir, log }) {
   const recipe = await readRecipe(name)
   const folder = await cachedBuild({
@@ -44,7 +39,6 @@ export async function templateNames() {
   return (await readdir(TEMPLATES)).sort()
 }
 
-/** Returns whether `ensureTemplate` would find a finished build. */
 export async function isTemplateBuilt({ name, cache_dir }) {
   const { hash } = await readRecipe(name)
   return exists(join(cache_dir, 'templates', `${name}-${hash}`))
@@ -72,7 +66,7 @@ async function readRecipe(name) {
   return { ...recipe, npm_packages, hash, customize, files, architecture }
 }
 
-/** Final scripts of the recipes, the extended recipe's first. A recipe need not have one. */
+/** The extended recipe's script runs first. */
 async function customizing(names) {
   const scripts = names.map((name) => join(TEMPLATES, name, 'customize.sh'))
   const are_there = await Promise.all(scripts.map(exists))
@@ -168,8 +162,8 @@ async function customize({ root, recipe, run }) {
   }
 }
 
-// Files keep the times of their packages: Python compares them with those in compiled modules, and would compile every module again at
-// each start. Files made by the build get the newest package's time, so that builds are reproducible.
+// Files keep the times of their packages: else Python would compile every module again at each start. Files of the build get the newest
+// package's time: builds are reproducible.
 async function writeImage({ root, image, run }) {
   const newest = await newestPackagedFile(root, run)
   await run('find', [root, '-newermt', `@${newest}`, '-exec', 'touch', '--no-dereference', '--date', `@${newest}`, '{}', '+'])

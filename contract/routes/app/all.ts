@@ -57,7 +57,6 @@ const MODULES = {
   ...workspaces,
 }
 
-/** Each route of this surface by its id. */
 export type AppRoutes = RoutesById<typeof MODULES, 'app'>
 
 export const APP_ROUTES = routesIn(MODULES, 'app')

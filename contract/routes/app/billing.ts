@@ -66,7 +66,7 @@ export const billingPortal = appRoute({
   errors: { not_found: NO_REASON },
 })
 
-/** Called by the payment service, whose signature authenticates it. */
+/** The signature authenticates the payment service. */
 export const paymentEvents = appRoute({
   id: 'payment.receive',
   method: 'POST',

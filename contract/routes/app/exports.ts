@@ -5,7 +5,7 @@ import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Export, ExportList } from '../../schemas/exports.ts'
 
-// App, "Authentication" 2: only people export accounts and organizations.
+// App, "Authentication" 2: people only.
 const OWN: PrincipalAccess = { ...readers('self'), keys: 'forbidden' }
 const OF_ORGANIZATION: PrincipalAccess = administrators('organization', 'forbidden')
 const Organization = Type.Object({ organization_id: Uuid() })
@@ -22,7 +22,7 @@ const CONTENT = {
     description: 'A tar of files with one JSON object a line. Its last file, manifest.json, says what is in each and what is left out',
   },
 }
-/** conflict without a reason: the export is not finished (retry), or it failed. */
+/** null: not finished (retry), or failed. */
 const NO_CONTENT = { not_found: NO_REASON, conflict: [null, 'export_expired', 'export_too_large'] } as const
 
 export const exportsCreate = appRoute({

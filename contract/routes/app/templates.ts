@@ -5,24 +5,21 @@ import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Template, TemplateList, TemplateSlug, TemplateVersion, TemplateVersionList, VersionNumber } from '../../schemas/templates.ts'
 
-/**
- * Each template route has two addresses. SHORT resolves a slug as an open does: the caller's organization, then the platform. LONG names
- * the organization, and finds the platform's templates too.
- */
+/** SHORT resolves a slug as an open does: the caller's organization, then the platform. LONG finds the platform's templates too. */
 export const SHORT = { path: '/v1/templates', params: {}, within: 'template' } as const
 export const LONG = {
   path: '/v1/organizations/{organization_id}/templates',
   params: { organization_id: Uuid() },
   within: 'organization',
 } as const
-/** Callers that may change templates (App, "Template drafts and test instances"). */
+/** App, "Template drafts and test instances". */
 export const DEVELOPERS: Omit<PrincipalAccess, 'within'> = {
   kind: 'principal',
   roles: ['owner', 'admin'],
   keys: 'with_tool',
   refused_as: 'template_dev_mode_role',
 }
-/** A key's build may not publish into another project's template, and needs `exec` where the version has commands. */
+/** A key needs `exec` where the version has commands. */
 export const BUILD_FORBIDDEN = { forbidden: ['template_not_of_project', ...NO_REASON] } as const
 const TEMPLATE = { slug: TemplateSlug }
 const VERSION = { ...TEMPLATE, version: VersionNumber }
@@ -68,7 +65,6 @@ export const templatesArchiveOfOrganization = appRoute({ id: 'templates.archive_
 export const templateVersionsArchive = appRoute({ id: 'template-versions.archive', ...archive(SHORT) })
 export const templateVersionsArchiveOfOrganization = appRoute({ id: 'template-versions.archive_of_organization', ...archive(LONG) })
 
-/** One of the two addresses. Its other parameters are known only to the handler. */
 export type TemplateAddress = typeof SHORT | typeof LONG
 
 export function templateParams({ params }: TemplateAddress) {

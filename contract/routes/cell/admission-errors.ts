@@ -3,12 +3,8 @@ import type { CellRoute, RouteErrors } from '../../route.ts'
 import { isReadOnly, serves } from '../../route.ts'
 import { toolOf } from '../../access.ts'
 
-/**
- * Refusals of gateway admission before any handler runs, by layer, in order. Layers do not overlap. A route's layers follow from its
- * declaration, so its own `errors` list only those of its handler.
- */
+/** Refusals before any handler, by layer, in order. A route's own `errors` list only those of its handler. */
 
-/** Authentication and target workspace: every route. */
 const CALLER = {
   unauthenticated: [null, 'revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
   forbidden: NO_REASON,
@@ -20,34 +16,28 @@ const CALLER = {
   service_unavailable: [null, 'draining'],
 } as const satisfies RouteErrors<CellCode>
 
-/** The route does not serve workspaces of this mode. */
 const OTHER_MODE = { conflict: ['not_supported_for_mode'] } as const satisfies RouteErrors<CellCode>
 
-/** The present state of the workspace: every route that serves processful workspaces. */
 const SITUATION = { workspace_busy: NO_REASON, workspace_not_running: NO_REASON } as const satisfies RouteErrors<CellCode>
 
-/** The machine is parked and cannot be woken. */
+/** The parked machine cannot be woken. */
 const WAKING = {
   workspace_busy: ['workspace_fenced'],
   service_unavailable: ['host_capacity', 'wake_failed'],
 } as const satisfies RouteErrors<CellCode>
 
-/** The machine itself may time out, or refuse without a known reason: its kernel forbids the call. */
+/** The guest's kernel may forbid a call, without a known reason. */
 const MACHINE = { conflict: NO_REASON, rate_limited: ['resource_limit'], timeout: NO_REASON } as const satisfies RouteErrors<CellCode>
 
-/** The disk of a sleeping machine is read instead. */
+/** A sleeping machine's disk. */
 const DISK = {
   workspace_not_running: ['offline_unavailable', 'offline_budget'],
   dependency_unavailable: ['offline_changed'],
 } as const satisfies RouteErrors<CellCode>
 
-/** A running command blocks changes of the tree. */
 const TREE_CHANGES = { workspace_busy: ['execution_in_progress'] } as const satisfies RouteErrors<CellCode>
 
-/**
- * Returns the layers of a route. Only processful workspaces have a state, a machine and a disk. A route for file-first workspaces alone
- * gets caller, mode and tree.
- */
+/** Only processful workspaces have a state, a machine and a disk. */
 export function admissionErrors(route: CellRoute): RouteErrors<CellCode>[] {
   if (toolOf(route) === null) return []
   const tree = serves(route, 'file_first') && !isReadOnly(route) && (route.tree === true || route.modes !== undefined) ? [TREE_CHANGES] : []

@@ -29,7 +29,6 @@ const MODULES = {
   ...watch,
 }
 
-/** Each route of this surface by its id. */
 export type CellRoutes = RoutesById<typeof MODULES, 'cell'>
 
 export const CELL_ROUTES = routesIn(MODULES, 'cell')

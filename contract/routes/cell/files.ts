@@ -23,7 +23,7 @@ import { Uuid } from '../../schemas/common.ts'
 
 const params = Type.Object({ workspace_id: Uuid() })
 const READS = { not_found: ['path_not_found', 'outside_tree_root'], validation_failed: ['invalid_path'] }
-/** Reads of a revision, which only file-first workspaces have. */
+/** Only file-first workspaces have revisions. */
 const READS_REVISIONS = { ...READS, validation_failed: ['invalid_path', 'not_supported_for_mode'] }
 const CHANGES = { not_found: ['path_not_found'], validation_failed: ['invalid_path', 'outside_tree_root'] }
 const TREE_HEADERS = { 'X-Tree-Revision': 'Of a file-first workspace: the revision of its tree that the answer is of' }

@@ -4,7 +4,6 @@ import { LIMITS } from '../../limits.ts'
 import { ExecStdin, Offset, OutputEvent, SHORT_SIGNALS, SIGNALS } from './session.ts'
 import { Bytes } from './terminal.ts'
 
-/** Client messages on an attached command, by `type`. */
 export const COMMAND_MESSAGES = {
   signal: Type.Object({ type: Type.Literal('signal'), signal: Enum([...SIGNALS, ...SHORT_SIGNALS]) }, strict),
   cancel: Type.Object({ type: Type.Literal('cancel') }, strict),
@@ -14,9 +13,9 @@ export const COMMAND_MESSAGES = {
   ),
 }
 
-/** Events of an attached command: its output, and an acknowledgement for each stdin message. */
+/** Each stdin message is acknowledged. */
 export const AttachEvent = Type.Union([...OutputEvent.anyOf, Type.Object({ type: Type.Literal('stdin'), ...ExecStdin.properties })])
 
 export const ATTACH_PROTOCOL = 'berth.v1'
-/** Prefix of a tool token offered as a sub-protocol, since browsers cannot set the Authorization header. */
+/** Browsers cannot set the Authorization header: a tool token is offered as a sub-protocol. */
 export const BEARER_PROTOCOL_PREFIX = 'bearer.'

@@ -4,17 +4,16 @@ import { Nullable, Text, Enum } from '../common.ts'
 import { FILE_TYPES, Sha256 } from './file.ts'
 
 /**
- * Kinds of difference from the template:
- * - added: the template has nothing at the path;
- * - modified: another content, or another target of a link;
- * - metadata: another mode, owner or (of a file) time;
- * - deleted: only the template has the path; a deleted directory is listed without its content;
+ * Differences from the template:
+ * - modified: content, or target of a link;
+ * - metadata: mode, owner or (of a file) time;
+ * - deleted: a directory is listed without its content;
  * - replaced: an entry of another type.
  */
 export const CHANGE_KINDS = ['added', 'modified', 'metadata', 'deleted', 'replaced'] as const
 export type ChangeKind = (typeof CHANGE_KINDS)[number]
 
-/** Kinds for executions and template versions; `modified` includes mode, owner and type. */
+/** `modified` includes mode, owner and type. */
 export const FILE_CHANGES = ['added', 'modified', 'deleted'] as const
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
@@ -56,7 +55,7 @@ const counts = { added: Count, modified: Count, metadata: Count, deleted: Count,
 
 export const ChangeCounts = Type.Object(counts, { title: 'ChangeCounts' })
 
-/** App, "Conventions": a list, with the summary on request. */
+/** App, "Conventions". */
 export const Changes = Type.Object(
   {
     data: Type.Array(Change, {

@@ -16,7 +16,7 @@ export type ExecutionState = (typeof EXECUTION_STATES)[number]
 
 const Milliseconds = (description: string) => Type.Integer({ minimum: 0, description })
 
-/** A path that a command changed, compared with its base revision. */
+/** Compared with the base revision. */
 export const Changed = Type.Object({
   path: Type.String(),
   change: Enum(FILE_CHANGES),
@@ -42,7 +42,6 @@ export const ExecutionError = Type.Object({
 })
 export type ExecutionError = Static<typeof ExecutionError>
 
-/** One command on the files of a file-first workspace, in its current state. */
 export const Execution = Type.Object(
   {
     execution_id: ExecutionId,

@@ -9,7 +9,7 @@ export const FILE_TYPES = ['file', 'directory', 'symlink', 'other'] as const
 
 const NAME = 'Bytes that are not UTF-8 are shown escaped (`\\xff`); a path with such a name cannot be asked for'
 
-/** The entry at a path. A final symbolic link is described, not followed. */
+/** A final symbolic link is described, not followed. */
 export const FileInfo = Type.Object(
   {
     path: Type.String({ description: NAME }),
@@ -25,7 +25,6 @@ export const FileInfo = Type.Object(
 )
 export type FileInfo = Static<typeof FileInfo>
 
-/** Position at which a list or a search continues. */
 export const FileCursor = Type.String({ pattern: `^[A-Za-z0-9_-]{1,${LIMITS.file.cursor_characters_max}}$` })
 
 export const FileList = Type.Object(
@@ -43,7 +42,7 @@ export const FileList = Type.Object(
 )
 export type FileList = Static<typeof FileList>
 
-/** Acknowledges a write. `revision` is absent above 256 MiB. */
+/** `revision` is absent above 256 MiB. */
 export const WriteResult = Type.Object(
   {
     path: Type.String(),

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 
-/** Declares a request header of the gateway. Handlers validate its value, each with its own refusal. */
+/** Handlers validate it, each with its own refusal. */
 const header = (description: string) => Type.Optional(Type.String({ description }))
 
 const if_match = {

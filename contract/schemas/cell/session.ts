@@ -2,14 +2,13 @@ import { Type, type Static } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 import { Nullable, strict, Uuid, Enum } from '../common.ts'
 
-/** Id of a command, chosen by the caller or generated. */
 export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
 
-/** Every platform template has this user, and commands run as it. */
+/** Every platform template has this user. */
 export const DEFAULT_USER = 'user'
 export const DEFAULT_CWD = '/home/user'
 
-/** Prefix of the ids of a template's start commands: readable, but not startable by callers. */
+/** Callers can read such commands, but not start them. */
 export const RESERVED_SESSION_PREFIX = 'sfstart.'
 
 /** Not Type.Record: its pattern accepts names with a line break. */
@@ -19,7 +18,7 @@ export const Env = Type.Unsafe<Record<string, string>>({
   maxProperties: LIMITS.exec.env_max,
 })
 
-/** POST /exec. `execution_id` and `output_limit_bytes` are refused except on file-first workspaces. */
+/** `execution_id` and `output_limit_bytes` are for file-first workspaces only. */
 export const ExecStart = Type.Object(
   {
     session_id: Type.Optional(SessionId),
@@ -48,10 +47,10 @@ export const Offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGE
 
 export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] as const
 
-/** Machine limits on which processes are killed. */
+/** Processes beyond these limits of the machine are killed. */
 export const EXIT_REASONS = ['out_of_memory', 'process_limit'] as const
 
-/** End or present state of a command: the part of the record that the `exit` event repeats. */
+/** The `exit` event repeats these. */
 export const EndFields = {
   state: Enum(SESSION_STATES),
   exit_code: Nullable(Type.Integer({ description: '-1 when a signal ended the command' })),
@@ -70,7 +69,7 @@ export const EndFields = {
   stderr_bytes: Offset,
 }
 
-/** Retained output. hostd sets the limit for each incarnation. */
+/** hostd sets the limit for each incarnation. */
 const AvailableFrom = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
@@ -78,7 +77,6 @@ const AvailableFrom = Type.Integer({
     'First byte that is still retained. A workspace retains output up to the smaller of 2 GiB and a quarter of its disk, three quarters of that for all its commands together and the rest for its terminals; the oldest commands that have ended give theirs up first, unless those that run hold more than half.',
 })
 
-/** Progress of a command's stdin. */
 export const ExecStdin = Type.Object(
   {
     offset: Type.Integer({
@@ -97,7 +95,6 @@ export const ExecStdinQuery = Type.Object({
   close: Type.Optional(Type.Boolean({ default: false, description: 'Nothing comes after these bytes' })),
 })
 
-/** One command: its request, its state, and the range of output still retained. */
 export const ExecSession = Type.Object(
   {
     session_id: SessionId,
@@ -124,7 +121,6 @@ export const ExecOutputQuery = Type.Object({
   follow: Type.Optional(Type.Boolean({ default: true })),
 })
 
-/** Events of every stream. */
 export const COMMON_STREAM_EVENTS = [
   Type.Object({ type: Type.Literal('heartbeat') }),
   Type.Object({
@@ -140,7 +136,7 @@ export const COMMON_STREAM_EVENTS = [
   }),
 ]
 
-/** One event of an output stream. The offsets of a stream increase without gaps. */
+/** Offsets increase without gaps. */
 export const OutputEvent = Type.Union([
   Type.Object({
     type: Type.Literal('output'),
@@ -153,17 +149,16 @@ export const OutputEvent = Type.Union([
 ])
 export type OutputEvent = Static<typeof OutputEvent>
 
-/** Signals for a session's process group: the portable ones, by name. */
+/** The portable ones. */
 export const SIGNALS = [
   'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGILL', 'SIGTRAP', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGKILL', 'SIGUSR1', 'SIGSEGV', 'SIGUSR2',
   'SIGPIPE', 'SIGALRM', 'SIGTERM', 'SIGCHLD', 'SIGCONT', 'SIGSTOP', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGURG', 'SIGXCPU', 'SIGXFSZ',
   'SIGVTALRM', 'SIGPROF', 'SIGWINCH', 'SIGIO', 'SIGPWR', 'SIGSYS',
 ] as const // prettier-ignore
 
-/** Signal names without `SIG`. */
 export const SHORT_SIGNALS = SIGNALS.map((signal) => signal.slice('SIG'.length))
 
-/** Returns the signal of a name with or without `SIG`; undefined: unknown. */
+/** undefined: unknown. */
 export function signalOf(name: string): string | undefined {
   return SIGNALS.find((signal) => signal === name || signal === `SIG${name}`)
 }

@@ -5,7 +5,6 @@ import { EndFields, Env, Offset, SessionId, COMMON_STREAM_EVENTS } from './sessi
 
 const Size = Type.Integer({ minimum: 1, maximum: LIMITS.terminal.size_max })
 
-/** POST /pty. */
 export const TerminalStart = Type.Object(
   {
     session_id: Type.Optional(SessionId),
@@ -26,7 +25,6 @@ export type TerminalStart = Static<typeof TerminalStart>
 export const TerminalSize = Type.Object({ cols: Size, rows: Size }, { ...strict, title: 'TerminalSize' })
 export type TerminalSize = Static<typeof TerminalSize>
 
-/** Bytes as base64, for small amounts within JSON. */
 export const Bytes = (bytes_max: number, characters_min: number) =>
   Type.String({
     contentEncoding: 'base64',
@@ -41,10 +39,9 @@ export const TerminalInput = Type.Object({ data: Typed }, { ...strict, title: 'T
 
 const { state, exit_code, term_signal, started_at, ended_at, error } = EndFields
 
-/** End or present state of a terminal: the part of the record that the `exit` event repeats. */
+/** The `exit` event repeats these. */
 export const TerminalEnding = { state, exit_code, term_signal, started_at, ended_at, error, output_bytes: Offset }
 
-/** One terminal: its request, its state, and the range of output still retained. */
 export const TerminalSession = Type.Object(
   {
     session_id: SessionId,
@@ -68,7 +65,6 @@ export const TerminalEvent = Type.Union([
 ])
 export type TerminalEvent = Static<typeof TerminalEvent>
 
-/** Client messages on an attached terminal, by `type`. */
 export const TERMINAL_MESSAGES = {
   input: Type.Object({ type: Type.Literal('input'), data: Typed }, strict),
   resize: Type.Object({ type: Type.Literal('resize'), cols: Size, rows: Size }, strict),

@@ -131,7 +131,7 @@ function shared(work: () => Promise<void>): (deadline: Deadline) => Promise<void
     going ??= work().finally(() => (going = undefined))
     let leave = (): void => undefined
     const left = new Promise<never>((_resolve, reject) => {
-      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors
       leave = () => reject(endedBy(deadline))
     })
     if (deadline.signal.aborted) leave()

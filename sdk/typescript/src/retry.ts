@@ -61,7 +61,7 @@ export function pause(ms: number, deadline: Deadline): Promise<void> {
     const ended = () => {
       clearTimeout(timer)
       // Rejects with the caller's own reason, of any type.
-      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors
       reject(endedBy(deadline))
     }
     const timer = setTimeout(() => {

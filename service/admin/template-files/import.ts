@@ -8,13 +8,10 @@ import { touchLayers } from '../touch-layers.ts'
 import { MANIFEST_BYTES_MAX, ownArchitecture, parseManifest, type Manifest } from './manifest.ts'
 import { BadTar, TarReader } from './tar.ts'
 
-/** hostd empties this folder when it starts, so remains of a dead import go with it. */
+/** hostd empties this folder when it starts. */
 const UNFINISHED = 'making'
 
-/**
- * Writes the file's layers to hostd's folder, each renamed when complete, durable and matching its digest. No version references them yet.
- * Repeats change nothing. Throws AdminError with the reason.
- */
+/** A layer is renamed into hostd's folder when it is complete, durable and matches its digest. Repeats change nothing. */
 export async function readTemplateFile(input: string, layers_dir: string): Promise<Manifest> {
   const file = await open(input).catch((error: unknown) => {
     throw new AdminError(`${input} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
@@ -86,7 +83,6 @@ async function placeLayer(layers_dir: string, sha256: string, bytes: AsyncIterab
   await syncFolder(layers_dir)
 }
 
-/** @returns undefined where there is no such file. */
 async function digestOf(path: string): Promise<string | undefined> {
   const hash = createHash('sha256')
   try {

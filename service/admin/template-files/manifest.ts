@@ -12,7 +12,7 @@ const FORMAT_VERSION = 1
 export const MANIFEST_BYTES_MAX = 8 << 20
 const strict = { additionalProperties: false }
 
-/** First entry of the file; its name holds the digest of its bytes. */
+/** Its name in the tar holds the digest of its bytes. */
 const Shape = Type.Object(
   {
     format: Type.Literal(FORMAT),
@@ -50,7 +50,6 @@ export function manifestName(bytes: Buffer): string {
   return `manifest-${createHash('sha256').update(bytes).digest('hex')}.json`
 }
 
-/** Throws an error whose message says what is wrong. */
 export function parseManifest(name: string, bytes: Buffer): Manifest {
   if (name !== manifestName(bytes)) throw new Error('its manifest does not have the digest of its name')
   const value: unknown = JSON.parse(bytes.toString())
@@ -70,7 +69,7 @@ function parseEgress(value: unknown): EgressPolicy | null {
   return normalPolicy(value as EgressPolicyInput)
 }
 
-/** Returns the architecture by its Debian name. */
+/** `amd64` is Debian's name. */
 export function ownArchitecture(): string {
   return process.arch === 'x64' ? 'amd64' : process.arch
 }

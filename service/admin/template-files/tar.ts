@@ -1,4 +1,4 @@
-// A tar of plain files, read and written in sequence. Sizes above 8 GiB use the GNU encoding.
+// Sizes above 8 GiB use the GNU encoding.
 import type { FileHandle } from 'node:fs/promises'
 import { BLOCK, padding } from '../../lib/tar-write.ts'
 
@@ -31,12 +31,12 @@ export function tarHead({ name, size }: TarHead): Buffer {
   return head
 }
 
-/** Sums a head's bytes; the checksum field itself counts as blanks. */
+/** The checksum field itself counts as blanks. */
 function sumOf(head: Buffer): number {
   return head.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 0x20 : byte), 0)
 }
 
-/** Reads entries in sequence: the caller reads an entry's bytes before the next head. */
+/** The caller reads an entry's bytes before the next head. */
 export class TarReader {
   private readonly file: FileHandle
   private position = 0
@@ -45,7 +45,7 @@ export class TarReader {
     this.file = file
   }
 
-  /** @returns null at the end. Throws BadTar if the next head is damaged or not of a plain file. */
+  /** @returns null at the end. */
   async next(): Promise<TarHead | null> {
     const head = await this.exactly(BLOCK)
     if (head.every((byte) => byte === 0)) return null

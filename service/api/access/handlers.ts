@@ -21,7 +21,6 @@ import { register, resendVerification, verifyEmail } from './auth/register.ts'
 import { revokeApiKey, updateApiKey } from './api-keys/update.ts'
 import { updateMember } from './members/update.ts'
 
-/** Handlers by the id of their route. */
 export const ACCESS_HANDLERS = {
   'client-versions.get': getClientVersions,
   'principals.me': getMe,

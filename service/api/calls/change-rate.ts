@@ -7,10 +7,10 @@ import { tenantOf } from './turns.ts'
 
 const DAY_SECONDS = 24 * 3600
 
-/** Rejects changes of a tenant that makes too many rows: records stay for 400 days, outcomes for one. */
+/** Changes make rows: records stay for 400 days, outcomes for one. */
 export type ChangeRate = (call: Pick<Call, 'who' | 'route'>) => void
 
-/** Allows a burst of one day's changes, refilled evenly. Deletions are never refused; creations bound their number. */
+/** Deletions are never refused; creations bound their number. */
 export function createChangeRate(changes_per_day: number, clock: Clock): ChangeRate {
   const buckets = createBuckets({ tokens: changes_per_day, seconds: DAY_SECONDS, names_max: LIMITS.caller.callers_counted_max }, clock)
   return ({ who, route }) => {

@@ -9,7 +9,6 @@ import type { TenantLimit } from './turns.ts'
 import type { ChangeRate } from './change-rate.ts'
 import type { Revocations } from '../../core/revocations/revocations.ts'
 
-/** Services that handlers of every room may use. */
 export interface CallDeps {
   db: Db
   /** Prepared statements, outside any transaction. */
@@ -27,11 +26,8 @@ export interface CallDeps {
   logger: Logger
 }
 
-/** For handlers that read. */
 export type ReadDeps = Pick<CallDeps, 'reads'>
 
-/** For handlers that list pages. */
 export type PageDeps = Pick<CallDeps, 'reads' | 'cursor_keys'>
 
-/** For handlers that change rows: see `change`. */
 export type ChangeDeps = Pick<CallDeps, 'db' | 'ids' | 'turns' | 'change_rate'>

@@ -1,10 +1,7 @@
 import type { Route } from '../../../contract/route.ts'
 import type { DiskReserve } from '../../lib/disk-reserve.ts'
 
-/**
- * Routes that grow the data directory. They are refused while free space is at the reserve. All other routes continue, so that people can
- * sign in, reach, stop and delete their work.
- */
+/** These are refused while free space is at the reserve. All others continue: people can sign in, reach, stop and delete their work. */
 export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'api-keys.create',
   'draft-states.create',
@@ -35,7 +32,7 @@ export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'workspaces.snapshot',
 ])
 
-/** Changing routes that continue below the reserve: each writes few rows or frees space. */
+/** Each of these writes few rows or frees space. */
 export const ROUTES_THAT_GO_ON: ReadonlySet<string> = new Set([
   'api-keys.update',
   'attachments.create',

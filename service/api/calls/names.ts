@@ -2,7 +2,6 @@ import { fail } from '../../lib/fail.ts'
 
 const UNIQUE_VIOLATION = '23505'
 
-/** Rejects an insert whose name is taken. */
 export async function unlessTaken<Made>(making: Promise<Made>): Promise<Made> {
   try {
     return await making

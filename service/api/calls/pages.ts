@@ -7,7 +7,7 @@ const ID_BYTES = 16
 const MAC_BYTES = 16
 const CURSOR = /^[A-Za-z0-9_-]{43}(?:[A-Za-z0-9_-]{5})?$/ // of the first key without its id, or of a later key with it
 
-/** Page of a list call. Lists are newest first, so a page continues below the last id of the previous page. */
+/** Lists are newest first: a page continues below the last id. */
 export interface Page {
   limit: number
   below: string | null
@@ -20,7 +20,7 @@ interface ListCall {
   query: { limit?: number; cursor?: string }
 }
 
-/** Reads the cursor, which is valid only for the same project or person, route and filters. */
+/** Valid only for the same project or person, route and filters. */
 export function pageOf(keys: KeyRing, call: ListCall): Page {
   const { limit = LIMITS.page.size_default, cursor } = call.query
   if (cursor === undefined) return { limit, below: null }
@@ -31,7 +31,7 @@ export function pageOf(keys: KeyRing, call: ListCall): Page {
   return { limit, below: [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-') }
 }
 
-/** Builds the answer. `rows` holds at least one row beyond the page if more exist. */
+/** `rows` has at least one more than the page if more exist. */
 export function pageAnswer<Row extends { id: string }, View>(
   keys: KeyRing,
   call: ListCall,
@@ -51,13 +51,12 @@ export function cursorAfter(keys: KeyRing, call: ListCall, id: string): string {
 
 const WHERE_BYTES_MAX = 120
 
-/** Makes a cursor that holds a position in an immutable list, valid for the same caller, route and filters. */
 export function cursorAt(keys: KeyRing, call: ListCall, where: Buffer): string {
   if (where.length > WHERE_BYTES_MAX) throw new Error(`A cursor of ${where.length} bytes does not fit`)
   return Buffer.concat([Buffer.from([where.length]), where, keys.sign(MAC_BYTES, boundTo(call), where)]).toString('base64url')
 }
 
-/** @returns the position in such a cursor; null: the start. */
+/** @returns null: the start. */
 export function whereOf(keys: KeyRing, call: ListCall): Buffer | null {
   const { cursor } = call.query
   if (cursor === undefined) return null
@@ -73,7 +72,7 @@ function boundTo(call: ListCall): string {
   return JSON.stringify([call.route.id, scopeOf(call.who), call.params, Object.entries(filters).sort()])
 }
 
-/** Binds a cursor to the project, so that any of its keys can continue a listing. */
+/** Any key of the project can continue a listing. */
 function scopeOf(who: Principal): string {
   return who.type === 'api_key' ? `project:${who.project_id}` : `user:${who.id}`
 }

@@ -8,12 +8,12 @@ export interface Owned {
   project_id: string
 }
 
-/** Returns whether a principal may know that this exists. */
+/** Whether a principal may know that this exists. */
 export function maySee(who: Principal, owned: Owned): boolean {
   return who.type === 'api_key' ? who.project_id === owned.project_id : isMember(who, owned.organization_id)
 }
 
-/** Null project: the object belongs to the whole organization. */
+/** Null project: the whole organization's. */
 export function maySeeScope(
   who: Principal,
   { organization_id, project_id }: { organization_id: string; project_id: string | null },
@@ -25,7 +25,7 @@ export function maySeeOrganization(who: Principal, organization_id: string): boo
   return who.type === 'api_key' ? who.organization_id === organization_id : isMember(who, organization_id)
 }
 
-/** A person who deleted an organization is no longer a member, but may still read that operation's progress. */
+/** A person who deleted an organization is no longer a member, but may still read the progress. */
 export function watchesEnd(
   who: Principal,
   { project_id, kind, input }: { project_id: string | null; kind: string; input: Record<string, unknown> },
@@ -40,7 +40,7 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
 type Personal = 'export' | 'session' | 'member' | 'invitation' | 'API key'
 type Paid = 'invoice' | 'billing account'
 
-/** Gives one answer for a missing object and for another tenant's object. */
+/** One answer for a missing and for another tenant's object. */
 export function notFound(
   what:
     | 'organization'
@@ -59,14 +59,12 @@ export function notFound(
   return fail('not_found', null, `There is no such ${what}`)
 }
 
-/** Returns the tools of an API key's permissions or of a person's role. */
 export function permittedTools(who: Principal, organization_id: string): readonly Tool[] {
   if (who.type === 'api_key') return who.tool_permissions
   const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role
   return role === undefined ? [] : toolsOf(role)
 }
 
-/** Returns the requested tools, or all permitted ones if the call names none. */
 export function requestedTools(who: Principal, organization_id: string, asked: readonly Tool[] | undefined): readonly Tool[] {
   const permitted = permittedTools(who, organization_id)
   const denied = (asked ?? []).filter((tool) => !permitted.includes(tool))

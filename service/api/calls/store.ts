@@ -1,6 +1,5 @@
 import type { Reader } from '../../db/reader.ts'
 
-/** Throws if the database does not answer. */
 export async function ask(reads: Reader): Promise<void> {
   await reads.rows('ask', 'select 1', [])
 }

@@ -5,7 +5,6 @@ import { getOrganization } from './organizations/get.ts'
 import { listOwnOrganizations } from './organizations/list.ts'
 import { renameOrganization } from './organizations/update.ts'
 
-/** Handlers by the id of their route. */
 export const LIFECYCLE_HANDLERS = {
   'organizations.list': listOwnOrganizations,
   'organizations.get': getOrganization,

@@ -10,7 +10,7 @@ const TICK_MS = 15_000
 
 type Clockwork = Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
-/** Does periodic work: threshold mails, closing of billing periods, judging of due invoices. Several processes may run this. */
+/** Several processes may run this. */
 export function startMoneyClock(deps: Clockwork, mailed: () => void): Poller {
   const { clock, logger } = deps
   const closeSteadily = whileClockStable(clock, logger, 'closing of billing periods', () => close(deps))
@@ -21,7 +21,6 @@ export function startMoneyClock(deps: Clockwork, mailed: () => void): Poller {
   })
 }
 
-/** Runs all three, so that a failure of one does not delay the others. */
 async function tick(deps: Clockwork, closeSteadily: () => Promise<void>, mailed: () => void): Promise<void> {
   const done = await Promise.allSettled([mail(deps, mailed), closeSteadily(), judge(deps)])
   for (const each of done)

@@ -10,7 +10,6 @@ import { getUsageSummary } from './usage/summary.ts'
 import { listGrantsOfOrganization } from './usage/grants.ts'
 import { receivePaymentEvent } from './payment/receive.ts'
 
-/** Handlers by the id of their route. */
 export const MONEY_HANDLERS = {
   'usage.summary': getUsageSummary,
   'usage.series': getUsageOfOrganization,

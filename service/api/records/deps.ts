@@ -1,7 +1,5 @@
 import type { Poller } from '../../lib/poll.ts'
 
-/** Services of exports. */
 export interface RecordDeps {
-  /** Worker that makes exports. */
   exports: Pick<Poller, 'poke'>
 }

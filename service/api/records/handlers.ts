@@ -4,7 +4,6 @@ import { exportAuditEvents } from './audit/export.ts'
 import { getExport, listAllExports, readContent } from './exports/read.ts'
 import { listAuditEvents } from './audit/list.ts'
 
-/** Handlers by the id of their route. */
 export const RECORDS_HANDLERS = {
   'feedback.create': createFeedback,
   'audit.list': listAuditEvents,

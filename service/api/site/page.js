@@ -1,9 +1,9 @@
-// Pages for links in mails. The token stands behind `#`, which a browser never sends to a server.
+// The token stands behind `#`, which a browser never sends to a server.
 const token = new URLSearchParams(location.hash.slice(1)).get('token')
 const element = (id) => document.getElementById(id)
 const say = (text) => void (element('message').textContent = text)
 const shown = (id, is_shown = true) => void (element(id).hidden = !is_shown)
-// Removes the token from the history of a possibly shared computer.
+// The history of a computer may be shared.
 if (token !== null) history.replaceState(null, '', location.pathname)
 
 const PAGES = {

@@ -5,7 +5,7 @@ const PAGE_PATHS = ['/', '/verify-email', '/reset-password', '/change-email', '/
 
 const read = (name: string) => readFileSync(new URL(name, import.meta.url))
 
-/** Static pages for links in mails. No request data is ever written into them. */
+/** No request data is ever written into these static pages. */
 export function siteFiles(): ReadonlyMap<string, StaticFile> {
   const page: StaticFile = { type: 'text/html; charset=utf-8', bytes: read('page.html') }
   return new Map([

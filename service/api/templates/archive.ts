@@ -8,7 +8,6 @@ import { lockTemplate, markArchived, type TemplateRow } from './store.ts'
 import { templateView } from './view.ts'
 import type { ChangeDeps } from '../calls/deps.ts'
 
-/** POST …/templates/{slug}/archive: existing workspaces continue, and new ones are refused. */
 export async function archiveTemplate(
   call: Call<typeof templatesArchive> | Call<typeof templatesArchiveOfOrganization>,
   deps: ChangeDeps,

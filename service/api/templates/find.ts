@@ -10,10 +10,7 @@ export interface TemplatePath {
   organization_id?: string
 }
 
-/**
- * Resolves a slug: in the named organization or the caller's own, else on the platform. Throws if several of a person's organizations have
- * it.
- */
+/** The organization's own, else the platform's. Throws if several of a person's organizations have the slug. */
 export async function findTemplate(reads: Reader, who: Principal, { slug, organization_id }: TemplatePath): Promise<TemplateRow> {
   if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
   const organizations = organization_id === undefined ? organizationIds(who) : [organization_id]
@@ -38,7 +35,7 @@ export function refuseArchived({ archived_at }: TemplateRow): void {
   if (archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
 }
 
-/** Rejects changes of a platform template; only its operators change it. */
+/** Only operators change a platform template. */
 export function refusePlatform(template: TemplateRow): TemplateRow {
   if (template.organization_id !== null) return template
   throw fail(

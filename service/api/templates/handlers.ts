@@ -18,7 +18,6 @@ import { publishDraft } from './drafts/publish.ts'
 import { readBuildLog } from './builds/log.ts'
 import { saveAsTemplate } from './builds/save-as-template.ts'
 
-/** Handlers by the id of their route. */
 export const TEMPLATES_HANDLERS = {
   'templates.list': listAllTemplates,
   'templates.list_of_organization': listTemplatesOfOrganization,
@@ -70,7 +69,7 @@ export const TEMPLATES_HANDLERS = {
   'template-languages.list': listLanguages,
 }
 
-/** Handlers of repeats whose answer has a token: each makes the answer again from the current state. */
+/** A repeat whose answer has a token is answered from the current state. */
 export const TEMPLATES_ANSWERS = {
   'test-instances.create': answerTestInstance,
   'test-instances.create_of_organization': answerTestInstance,

@@ -18,7 +18,6 @@ import type { ChangeDeps } from '../calls/deps.ts'
 type PublishCall = Call<typeof templateVersionsPublish> | Call<typeof templateVersionsPublishOfOrganization>
 type ArchiveCall = Call<typeof templateVersionsArchive> | Call<typeof templateVersionsArchiveOfOrganization>
 
-/** POST …/versions/{version}/publish: opens of new keys may use it from the commit on. */
 export function publishVersion(call: PublishCall, deps: ChangeDeps): Promise<Reply> {
   return mark(call, deps, 'published_at', (template, version) => {
     if (template.archived_at !== null) throw fail('conflict', 'template_archived', 'The template is archived')
@@ -26,12 +25,11 @@ export function publishVersion(call: PublishCall, deps: ChangeDeps): Promise<Rep
   })
 }
 
-/** POST …/versions/{version}/archive */
 export function archiveVersion(call: ArchiveCall, deps: ChangeDeps): Promise<Reply> {
   return mark(call, deps, 'archived_at', () => undefined)
 }
 
-/** The template's lock serializes calls, so that the second sees the first's change. */
+/** Serialized: the second call sees the first's change. */
 async function mark(
   call: PublishCall | ArchiveCall,
   deps: ChangeDeps,

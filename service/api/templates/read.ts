@@ -17,13 +17,11 @@ import { listTemplates, listVersions } from './store.ts'
 import { templateView, versionView } from './view.ts'
 import type { PageDeps, ReadDeps } from '../calls/deps.ts'
 
-/** GET /v1/templates */
 export async function listAllTemplates(call: Call<typeof templatesList>, deps: PageDeps): Promise<Reply> {
   const rows = await listTemplates(deps.reads, organizationIds(call.who), true, pageOf(deps.cursor_keys, call))
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, templateView) }
 }
 
-/** GET /v1/organizations/{organization_id}/templates */
 export async function listTemplatesOfOrganization(call: Call<typeof templatesListOfOrganization>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
@@ -31,7 +29,6 @@ export async function listTemplatesOfOrganization(call: Call<typeof templatesLis
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, templateView) }
 }
 
-/** GET …/templates/{slug} */
 export async function getTemplate(
   call: Call<typeof templatesGet> | Call<typeof templatesGetOfOrganization>,
   deps: ReadDeps,
@@ -39,7 +36,6 @@ export async function getTemplate(
   return { status: 200, body: templateView(await findTemplate(deps.reads, call.who, call.params)) }
 }
 
-/** GET …/templates/{slug}/versions */
 export async function listVersionsOfTemplate(
   call: Call<typeof templateVersionsList> | Call<typeof templateVersionsListOfOrganization>,
   deps: PageDeps,
@@ -49,7 +45,6 @@ export async function listVersionsOfTemplate(
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, versionView) }
 }
 
-/** GET …/templates/{slug}/versions/{version} */
 export async function getVersion(
   call: Call<typeof templateVersionsGet> | Call<typeof templateVersionsGetOfOrganization>,
   deps: ReadDeps,

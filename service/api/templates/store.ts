@@ -41,10 +41,7 @@ const TEMPLATE = `t.id, t.slug, t.organization_id, t.display_name, t.description
   (select v.version from template_versions v where v.template_id = t.id and v.published_at is not null and v.archived_at is null
    order by v.version desc limit 1) as latest_version`
 
-/**
- * Lists templates of these organizations, and of the platform if asked, newest first, one row more than the page holds. Filters by owner
- * first, because an organization has few templates and others have many.
- */
+/** One row more than the page holds. Filters by owner first: an organization has few templates, others have many. */
 export function listTemplates(reads: Reader, organizations: string[], platform: boolean, page: Page): Promise<TemplateRow[]> {
   return reads.rows(
     'templates.list',
@@ -58,7 +55,7 @@ export function listTemplates(reads: Reader, organizations: string[], platform: 
   )
 }
 
-/** Finds templates by slug in these organizations and on the platform; the platform's comes last. */
+/** The platform's comes last. */
 export function findTemplates(reads: Reader, organizations: string[], slug: string): Promise<TemplateRow[]> {
   return reads.rows(
     'templates.by_slug',
@@ -92,7 +89,7 @@ export async function readVersion(reads: Reader, template_id: string, version: n
   return row ?? null
 }
 
-/** Serializes publishing and archiving of a template's versions. */
+/** Serializes publishing and archiving. */
 export async function lockTemplate(tx: ChangeTx, template_id: string): Promise<{ project_id: string | null }> {
   const { rows } = await sql<{
     project_id: string | null

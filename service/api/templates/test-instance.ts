@@ -29,7 +29,7 @@ import type { CallDeps } from '../calls/deps.ts'
 
 export type TestCall = Call<typeof testInstancesCreate> | Call<typeof testInstancesCreateOfOrganization>
 
-/** POST …/versions/{version}/test-instances: a session workspace of a version, published or not. */
+/** The version need not be published. */
 export async function openTestInstance(
   call: TestCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,
@@ -53,7 +53,6 @@ export async function openTestInstance(
   return answerTestInstance(call, deps, await change(deps, call, (tx) => openTestWorkspace(deps, tx, call, tried)))
 }
 
-/** Also answers a repeat with the same Idempotency-Key, with a new token. */
 export function answerTestInstance(call: TestCall, deps: AnswerDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }
@@ -63,18 +62,16 @@ export interface TestSubject {
   slug: string
   version: Pick<VersionRow, 'id' | 'layered' | 'settings'>
   origin: Origin
-  /** For a draft: its state, and the host that has it. */
   state?: Pick<Creation, 'draft_state_id' | 'state_layers' | 'cell_id'>
 }
 
-/** Request for a workspace for work on a template. Without a key the service makes one. */
+/** Without a key the service makes one. */
 export interface OwnCall {
   who: Principal
   now: Date
   body: { key?: string; caps?: Creation['caps']; inputs?: Record<string, unknown> }
 }
 
-/** Returns the test instance of the call's key, or creates one. */
 export async function openTestWorkspace(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
   tx: ChangeTx,
@@ -95,7 +92,7 @@ export async function openTestWorkspace(
   return reopen(deps, tx, call, row)
 }
 
-/** Makes a key with a reserved prefix, which no caller can open. */
+/** A reserved prefix, which no caller can open. */
 export function ownKey(kind: 'draft' | 'test', slug: string): string {
   return `sf:${kind}:${slug}:${randomBytes(4).toString('hex')}`
 }
@@ -126,7 +123,6 @@ export async function createOwn(
   return { ...workspaceCommandResult({ ...project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
-/** Answers for an existing workspace like an open, with the properties that it ignores. */
 export async function reopen(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
@@ -140,7 +136,6 @@ export async function reopen(
   return { ...(await startedAgain(deps, tx, call, row)), ignored: ignoredBy(row, asked) }
 }
 
-/** Begins an operation, joins one, or finds the workspace running. */
 async function startedAgain(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,

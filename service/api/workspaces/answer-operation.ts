@@ -17,7 +17,7 @@ export interface WorkspaceCommandResult extends CommandResult {
   workspace_id: string
 }
 
-/** @param came result of the command; `changed` is false if it joined an existing operation. */
+/** `changed` is false for a join. */
 export function workspaceCommandResult(
   { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   came: { status: number; operation_id: string | null; changed: boolean },

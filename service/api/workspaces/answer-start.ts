@@ -40,15 +40,12 @@ export interface Started {
   operation: Operation | null
   cell_endpoint: string | null
   tool_token: ToolToken | null
-  /** For an open only. */
   ignored?: Ignorable[]
 }
 
 /**
- * Answers 200 with a token if the workspace is ready, else 202 with the operation, after the wait that the caller asked for (App, "Open
- * rules" 4). A resume needs only a running workspace, because one with a failed start-up still serves tools.
- * A repeat of a 200 is 200 while the workspace is still ready, later 202: after a 200 the caller calls tools.
- * @param more further fields of the body.
+ * App, "Open rules" 4. A resume needs only a running workspace: one with a failed start-up still serves tools. A repeat of a 200 is 200
+ * while the workspace is ready: after a 200 the caller calls tools.
  */
 export async function answerStart(
   call: StartCall,

@@ -25,7 +25,6 @@ import type { WorkspaceDeps } from './deps.ts'
 
 type EndingCall = Call<typeof workspacesDelete> | Call<typeof workspacesClose>
 
-/** DELETE /v1/workspaces/{workspace_id} */
 export async function deleteWorkspace(
   call: Call<typeof workspacesDelete>,
   deps: ChangeDeps & Pick<WorkspaceDeps, 'waits' | 'delete_told_seconds'>,
@@ -37,10 +36,8 @@ export async function deleteWorkspace(
   return answerEnding(call, deps, outcome)
 }
 
-/** Ending of a draft and of its test instances. */
 export const DRAFT_DISCARDED: Ending = { ended_reason: 'draft_discarded', input: { reason: 'draft_discarded' } }
 
-/** POST /v1/workspaces/{workspace_id}/close */
 export async function closeWorkspace(
   call: Call<typeof workspacesClose>,
   deps: ChangeDeps & Pick<WorkspaceDeps, 'waits' | 'delete_told_seconds'>,
@@ -52,7 +49,7 @@ export async function closeWorkspace(
 
 /**
  * Promise N7 (docs/operating/promises.md): after this answer no tool call is served. The cell closes admission before it starts the
- * operation, so the answer waits for the start. If no cell takes the operation, none serves calls either.
+ * operation, so the answer waits for the start. If no cell takes it, none serves calls.
  */
 export async function answerEnding(
   call: Pick<EndingCall, 'signal'>,
@@ -64,7 +61,6 @@ export async function answerEnding(
   return answerKept(outcome)
 }
 
-/** Ends a workspace with its active operation, by any caller that may. */
 export async function endForGood(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
@@ -89,12 +85,12 @@ export async function endForGood(
   return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
 }
 
-/** Cancels the active operation. For a source of forks it cancels all joined forks: none has captured while one of them holds it. */
+/** All joined forks of a source end: none has captured while one of them holds it. */
 async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
-  // The adoption sees that the workspace is gone, and fails unless it has what it needs.
+  // The adoption fails unless it has what it needs.
   if (active.kind === 'adopt' && active.workspace_id !== row.id) return releaseWorkspaceLock(tx, active.id, row.id)
   if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
-  // Cancels waiting forks first, because an ended holder hands the source to the next one.
+  // Waiting forks first, because an ended holder hands the source to the next one.
   const waiting = (await readWaitingForks(tx, row.id)).filter(({ id }) => id !== active.id)
   for (const { id, workspace_id } of [...waiting, active]) {
     await cancelOperation(tx, id, now)
@@ -106,7 +102,7 @@ async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: Work
 async function deleteOperationOf(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
   if (operation_id !== undefined) return operation_id
-  // A fork that captured nothing was removed by its own operation, so no delete operation exists yet.
+  // A fork that captured nothing was removed without a delete operation.
   const id = deps.ids.next()
   await insertFinishedDelete(tx, { ...aboutWorkspace(row), id, now })
   return id

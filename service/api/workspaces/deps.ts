@@ -3,19 +3,16 @@ import type { Cells } from './cells.ts'
 import type { Waits } from './operations/waits.ts'
 import type { Signer } from './tool-tokens/signer.ts'
 
-/** Services and settings of workspaces. */
 export interface WorkspaceDeps {
   waits: Waits
   cells: Cells
   signer: Signer
-  /** Whether new workspaces keep changes in a layer above the template, if its version supports that (App, "Open rules" 9). */
+  /** New workspaces keep changes in a layer above the template, if its version supports that (App, "Open rules" 9). */
   layered_opens: boolean
   file_first: boolean
-  /** Longest wait of a delete's answer for the cell, in seconds. */
   delete_told_seconds: number
-  /** Scheme, host and public port of port URLs; each port has its own name below that host. */
+  /** Each port has its own name below this host. */
   ports_url: string
 }
 
-/** For answers of a start: they wait, and mint a tool token. */
 export type AnswerDeps = Pick<CallDeps, 'db' | 'reads' | 'clock' | 'ids' | 'base_url' | 'logger'> & Pick<WorkspaceDeps, 'waits' | 'signer'>

@@ -1,7 +1,7 @@
 import type { ChangeTx } from '../../core/changes/mutate.ts'
 import type { Reader } from '../../db/reader.ts'
 
-/** @returns the workspace's draft, discarded by this call; undefined: none. */
+/** undefined: the workspace has no draft. */
 
 export async function markDiscarded(tx: ChangeTx, workspace_id: string, now: Date): Promise<{ id: string } | undefined> {
   return tx

@@ -10,7 +10,7 @@ export interface Ending {
   input: Record<string, unknown>
 }
 
-/** Marks a workspace deleted, stops its tools at once, and leaves the rest to a delete operation. @returns the operation's id. */
+/** @returns the delete operation, which does the rest. */
 export async function endWorkspace(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,

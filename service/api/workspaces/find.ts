@@ -17,15 +17,12 @@ export async function findWorkspace(deps: ReadDeps, call: WorkspaceCall): Promis
   return visible(call.who, await readWorkspace(deps.reads, call.params.workspace_id))
 }
 
-/** Locks the call's workspace for a change. The pipeline has already checked the route's permission. */
+/** The pipeline has checked the route's permission. */
 export async function lockForChange(tx: Tx, call: WorkspaceCall): Promise<WorkspaceRow> {
   return visible(call.who, await lockWorkspace(tx, call.params.workspace_id))
 }
 
-/**
- * Locks the active operation and then the workspace (lock order: cell/operations/store.ts), so that the operation cannot progress before
- * this transaction ends.
- */
+/** Lock order: cell/operations/store.ts. The operation cannot progress meanwhile. */
 export async function lockWithOperation(tx: ChangeTx, call: WorkspaceCall): Promise<WorkspaceRow> {
   const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))
   if (before.op_id !== null) await lockOperation(tx, before.op_id)

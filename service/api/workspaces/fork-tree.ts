@@ -22,11 +22,11 @@ import type { CallDeps, ChangeDeps } from '../calls/deps.ts'
 
 type ForkTreeCall = Call<typeof workspacesForkTree>
 
-/** POST /v1/workspaces/{workspace_id}/tree/fork: decision 162. */
+/** Decision 162. */
 export async function forkTree(call: ForkTreeCall, deps: ChangeDeps): Promise<Reply> {
   checkKey(call.body.key)
   const work = async (tx: ChangeTx) => {
-    // Locked until the transaction ends, so that a delete of the source cannot remove its files.
+    // Locked, so that a delete of the source cannot remove its files.
     const source = await lockForChange(tx, call)
     allowed(source, 'fork_tree')
     return forkFrom(deps, tx, call, source)

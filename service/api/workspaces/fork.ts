@@ -27,7 +27,6 @@ import type { CallDeps, ChangeDeps } from '../calls/deps.ts'
 
 type ForkCall = Call<typeof workspacesFork>
 
-/** POST /v1/workspaces/{workspace_id}/fork */
 export async function forkWorkspace(call: ForkCall, deps: ChangeDeps): Promise<Reply> {
   checkKey(call.body.key)
   await failpoint('fork.F1')
@@ -40,7 +39,7 @@ export async function forkWorkspace(call: ForkCall, deps: ChangeDeps): Promise<R
   return changeAndAnswer(deps, call, work, operationAndWorkspaceBody)
 }
 
-/** Rejects a source whose holder has ended: it captures nothing any more, and the lock is about to be released. */
+/** A source whose holder has ended captures nothing more, and the lock is about to be released. */
 function refuseStale(source: WorkspaceRow): void {
   const active = activeOperation(source)
   if (active !== null && active.completed_at !== null) throw inProgress(source)
@@ -98,7 +97,7 @@ async function forkFrom(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: ForkCal
   return workspaceCommandResult(workspace, { status: 202, operation_id, changed: true })
 }
 
-/** Copies the source's egress override: its memory and files must not reach more in the fork (decision 136). */
+/** The source's memory and files must not reach more in the fork (decision 136). */
 export async function copyOverride(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
@@ -116,7 +115,7 @@ export async function copyOverride(
 
 type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
-/** Rejects a used key, unless a failed fork has freed it. @returns the workspace that had it. */
+/** A failed fork frees its key. @returns the earlier workspace. */
 export async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
   const used = await readKey(readerOf(tx), organization_id, key)
   if (used === null) return null

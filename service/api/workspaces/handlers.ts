@@ -46,7 +46,6 @@ import { snapshotWorkspace } from './checkpoints/snapshot.ts'
 import { suspendWorkspace } from './suspend.ts'
 import { updateSecret } from './secrets/update.ts'
 
-/** Handlers by the id of their route. */
 export const WORKSPACES_HANDLERS = {
   'workspaces.open': openWorkspace,
   'workspaces.list': listWorkspaces,
@@ -109,7 +108,7 @@ export const WORKSPACES_HANDLERS = {
   'port-callbacks.delete': deletePortCallback,
 }
 
-/** Handlers of repeats whose answer has a token: each makes the answer again from the current state. */
+/** A repeat whose answer has a token is answered from the current state. */
 export const WORKSPACES_ANSWERS = {
   'workspaces.open': answerOpen,
   'workspaces.resume': answerResume,

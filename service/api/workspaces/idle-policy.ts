@@ -10,7 +10,7 @@ import { workspaceView } from './view.ts'
 import { writeIdlePolicy } from './write-store.ts'
 import type { ChangeDeps, ReadDeps } from '../calls/deps.ts'
 
-/** PUT /v1/workspaces/{workspace_id}/idle-policy: null restores the template's default. */
+/** null restores the template's default. */
 export async function setIdlePolicy(call: Call<typeof workspacesIdlePolicy>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { idle_policy } = call.body
   checkIdlePolicy(idle_policy)

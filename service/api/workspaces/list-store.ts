@@ -9,7 +9,7 @@ import { WORKSPACE_TEXT } from './store.ts'
 
 type Filters = Omit<WorkspaceQuery, 'limit' | 'cursor'>
 
-/** Lists newest first, with at least one row beyond the page if more exist. */
+/** At least one row beyond the page if more exist. */
 export async function findWorkspaces(reads: Reader, who: Principal, filters: Filters, page: Page): Promise<WorkspaceRow[]> {
   let rows: WorkspaceRow[] = []
   for (const { name, text, values } of listStatements(who, filters, page)) {
@@ -26,8 +26,8 @@ interface Statement {
 }
 
 /**
- * Returns statements to run in order until the page is full; the last one is always complete. A key prefix is first searched in the newest
- * workspaces, where a common prefix fills the page. A rare one needs its index, which has another order.
+ * The statements run until the page is full; the last one is complete. A common key prefix fills the page from the newest workspaces. A
+ * rare one needs its index, which has another order.
  */
 function listStatements(who: Principal, filters: Filters, page: Page): Statement[] {
   const scope = scopeOf(who, filters)
@@ -44,11 +44,10 @@ interface Asked {
 }
 
 /**
- * Row limits as literals, and few. For a parameter PostgreSQL assumes a tenth of all rows and rejects its cached plan as too costly.
- * Planning at every call takes 0.5 ms, longer than reading the page.
+ * Literals, and few. For a parameter PostgreSQL assumes a tenth of all rows and rejects its cached plan. Planning at every call takes 0.5
+ * ms, longer than reading the page.
  */
 const ROWS_MAX = [11, LIMITS.page.size_default + 1, LIMITS.page.size_max + 1]
-/** Newest workspaces that are searched for a prefix before its index is used. */
 const NEWEST_LOOKED_AT = 1000
 
 function newest(asked: Asked): Statement {
@@ -75,7 +74,7 @@ function allWithPrefix(asked: Asked, prefix: string): Statement {
   return statementOf(asked, end === null ? 'e' : 'r', ids, values)
 }
 
-/** Reads the newest per project and filter combination. An index has that order (migration 0010), so no other row is read. */
+/** An index has the order of each branch (migration 0010), so no other row is read. */
 function branches(asked: Asked, values: Values, rows_max: number): string {
   const { desired_states, lifetimes, purposes } = meant(asked.filters)
   return `(select id from projects p where ${asked.scope.text(values)}) p
@@ -95,7 +94,7 @@ function parameters({ filters, page }: Asked, values: Values): string {
   return page.below === null ? state : `${state} and uuid_send(w.id) < uuid_send(${values.next(page.below)}::uuid)`
 }
 
-/** Names a statement per filter combination, so that each has its own plan. The name is short: PostgreSQL keeps 63 characters. */
+/** Each filter combination has its own plan. PostgreSQL keeps 63 characters of a name. */
 function statementOf({ scope, filters, page, rows_max }: Asked, kind: string, ids: string, values: Values, more = ''): Statement {
   const { desired_states, lifetimes, purposes } = meant(filters)
   const initials = [desired_states, lifetimes, purposes].map((all) => all.map((each) => each.replace('template_', '').charAt(0)).join(''))
@@ -114,11 +113,10 @@ class Values {
 
 interface Scope {
   name: string
-  /** Condition on `p`, a project. */
   text(values: Values): string
 }
 
-/** Returns the listed projects; null: none. */
+/** null: no project. */
 function scopeOf(who: Principal, { organization_id, project_id }: Filters): Scope | null {
   const organizations = organizationIds(who).filter((id) => organization_id === undefined || id === organization_id)
   if (organizations.length === 0) return null
@@ -131,19 +129,17 @@ function scopeOf(who: Principal, { organization_id, project_id }: Filters): Scop
   return { name: 'gp', text: (values) => `${of_them(values)} and p.id = ${values.next(project_id)}` }
 }
 
-/** Returns the filter values. They are literals in the statement, so that PostgreSQL knows their number. */
+/** Literals, so that PostgreSQL knows their number. */
 function meant(filters: Filters) {
   const { desired_state, lifetime = 'persistent', purpose = 'standard' } = filters
   const states = desired_state === undefined ? DESIRED_STATES : [desired_state]
   return {
-    // A workspace is deleted exactly when its desired state is deleted.
     desired_states: showsDeleted(filters) ? states : states.filter((state) => state !== 'deleted'),
     lifetimes: lifetime === 'any' ? LIFETIMES : [lifetime],
     purposes: purpose === 'any' ? PURPOSES : [purpose],
   }
 }
 
-/** A filter for a state of deleted workspaces includes them. */
 function showsDeleted({ include_deleted, state, desired_state }: Filters): boolean {
   const of_the_deleted = new Set<string | undefined>(['deleting', 'deleted'])
   return include_deleted === true || of_the_deleted.has(state) || of_the_deleted.has(desired_state)
@@ -160,7 +156,7 @@ function listed(values: readonly string[]): string {
 const SURROGATES = { first: 0xd800, after: 0xe000 }
 const CODE_POINT_MAX = 0x10ffff
 
-/** Returns the first text after all texts with the prefix, in code point order, which equals UTF-8 order; null: none. */
+/** The first text after all with the prefix, in code point order, which equals UTF-8 order; null: none. */
 export function endOfPrefix(prefix: string): string | null {
   const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0)
   while (points.at(-1) === CODE_POINT_MAX) points.pop()

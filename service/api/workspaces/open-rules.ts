@@ -24,7 +24,6 @@ export function checkIdlePolicy(policy: string | null | undefined): void {
   throw fail('validation_failed', null, 'The request is not valid', { details: { issues } })
 }
 
-/** Checks an open independently of the key's workspace. */
 export function checkOpenBody(body: OpenRequest): void {
   checkKey(body.key)
   checkIdlePolicy(body.idle_policy)
@@ -47,7 +46,7 @@ function notOfFileFirst(field: keyof typeof NOT_OF_FILE_FIRST) {
   })
 }
 
-/** Rejects an open that an existing workspace cannot satisfy: App, "Open rules" 7, and our own rules. */
+/** App, "Open rules" 7, and our own rules. */
 export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
   refuseDeleted(row, 'open')
   if (body.mode !== undefined && body.mode !== row.mode) {
@@ -62,12 +61,11 @@ export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
   refuseSessionIdlePolicy(row.lifetime, body)
 }
 
-/** Properties that a call asks of an existing workspace. Inputs are included if the call does not apply them. */
+/** Includes inputs if the call does not apply them. */
 export type AskedOfFound = {
   [Name in 'template' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds']?: OpenRequest[Name] | undefined
 } & { base?: { slug: string; version: number | null } | undefined }
 
-/** Returns requested properties that the existing workspace does not have; none of them is applied. */
 export function ignoredBy(row: WorkspaceRow, asked: AskedOfFound): Ignorable[] {
   const { template, base, caps, inputs, idle_policy, background_seconds } = asked
   const differs: Record<Ignorable, boolean> = {
@@ -87,7 +85,6 @@ interface Named {
   version: number | null
 }
 
-/** Parses a template of an open: slug, or slug@version. */
 export function templateNamed(template: string): Named {
   return parseBase(template) ?? { slug: template, version: null }
 }
@@ -114,7 +111,6 @@ export function newTerms(found: FoundTemplate | null, body: OpenRequest, { file_
   return { version: found.version, lifetime }
 }
 
-/** A version can be opened while it is published and not archived. */
 function noVersion({ latest_version }: FoundTemplate, { slug, version }: Named) {
   if (latest_version === null) return fail('not_found', null, `There is no such template: ${slug} has no published version`)
   const message = `There is no published version ${version} of ${slug}: the latest is ${latest_version}`

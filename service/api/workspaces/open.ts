@@ -26,7 +26,7 @@ import type { CallDeps, ReadDeps } from '../calls/deps.ts'
 
 type OpenCall = Call<typeof workspacesOpen>
 
-/** POST /v1/workspaces/open: App, "Open rules". */
+/** App, "Open rules". */
 export async function openWorkspace(
   call: OpenCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens' | 'file_first'> & Pick<CallDeps, 'turns' | 'change_rate'>,
@@ -49,7 +49,7 @@ export async function openWorkspace(
   return answerOpen(call, deps, outcome)
 }
 
-/** Returns the workspace if it is ready and nothing is to be written: the common reopen costs one read. */
+/** The common reopen costs one read. */
 async function readyAlready(deps: ReadDeps, call: OpenCall, project: Owned): Promise<WorkspaceRow | null> {
   const { body } = call
   if (call.idempotency !== null || body.inputs !== undefined || body.secrets !== undefined) return null
@@ -80,7 +80,7 @@ async function openInTransaction(
 }
 
 function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void {
-  // A key is unique in the organization, but other projects must not learn of it.
+  // Unique in the organization, but other projects must not learn of it.
   if (!maySee(call.who, row) || row.project_id !== project.project_id) throw notFound('workspace')
   checkReopen(row, call.body)
 }
@@ -117,7 +117,7 @@ async function reopen(
   }
 }
 
-/** App, "Open rules" 3: a running workspace with a failed start-up is not ready, but serves tools during the retry. */
+/** App, "Open rules" 3: a failed start-up is not ready, but serves tools during the retry. */
 export async function retryStartup(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date) {
   if (row.op_id !== null) throw inProgress(row)
   const id = deps.ids.next()
@@ -127,7 +127,7 @@ export async function retryStartup(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, ro
   return { status: 202, operation_id: id, changed: true }
 }
 
-/** Reopening changes nothing (App, "Open rules" 1); the answer lists ignored properties. */
+/** App, "Open rules" 1. */
 function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workspaceCommandResult>[1]): WorkspaceCommandResult {
   const { template, caps, idle_policy, background_seconds } = body // inputs and secrets are applied
   return { ...workspaceCommandResult(row, came), ignored: ignoredBy(row, { template, caps, idle_policy, background_seconds }) }
@@ -137,7 +137,6 @@ async function bindAnew(tx: ChangeTx, row: WorkspaceRow, settings: TemplateSetti
   return replaceBinding(tx, row, settings, await withSecretInputs(tx, { ...row, workspace_id: row.id }, settings, given))
 }
 
-/** Creates a workspace for a new or freed key. */
 async function createFor(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens' | 'file_first'>,
   tx: ChangeTx,
@@ -174,7 +173,7 @@ async function createFor(
   return { ...workspaceCommandResult({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
-/** Also answers a repeat with the same Idempotency-Key, from the current state and with a new token. */
+/** Also for a repeat: from the current state, with a new token. */
 export async function answerOpen(call: OpenCall, deps: AnswerDeps, outcome: Changed, known?: WorkspaceRow): Promise<Reply> {
   return answerStart(call, deps, outcome, known, (started) => started)
 }

@@ -19,14 +19,12 @@ const MESSAGES: Record<RefusalReason, string> = {
 
 export type Allowed = Exclude<Decision, { kind: 'refuse' }>
 
-/** Returns the decision on a command. Throws if the state tables refuse it. */
 export function allowed(row: WorkspaceRow, command: Command): Allowed {
   const decision = decide(seen(row), command)
   if (decision.kind === 'refuse') throw refusalOf(decision.reason, row, command)
   return decision
 }
 
-/** Returns the operation of a command that never joins another. */
 export function operateOn(
   row: WorkspaceRow,
   command: 'snapshot' | 'save_as_template' | 'restore' | 'adopt' | 'reset' | 'attach_volume' | 'detach_volume',
@@ -43,24 +41,22 @@ const OF_FORKS: Partial<Record<RefusalReason, string>> = {
   not_forkable: 'Only a fork that is running or suspended can be adopted',
 }
 
-/** Throws unless the state tables allow this workspace to be adopted. */
 export function allowedAsFork(fork: WorkspaceRow): void {
   const decision = decide(seen(fork), 'adopted')
   if (decision.kind === 'refuse') throw refusalOf(decision.reason, fork, 'adopted', OF_FORKS)
 }
 
-/** Throws if no state of this workspace allows the command. */
 export function refuseAlways(row: WorkspaceRow, command: Command): void {
   const reason = refusedAlways(seen(row), command)
   if (reason !== null) throw refusalOf(reason, row, command)
 }
 
-/** Throws if the workspace is deleted, before other problems of the request. */
+/** Precedes other problems of the request. */
 export function refuseDeleted(row: WorkspaceRow, command: Command): void {
   if (row.deleted_at !== null) allowed(row, command)
 }
 
-/** Also for a workspace whose row is gone and only its key remains. */
+/** Also for a workspace whose row is gone. */
 export function deleted(): Failure {
   return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }
@@ -85,7 +81,6 @@ function refusalOf(
   })
 }
 
-/** Refuses an operation while another one runs. */
 export function inProgress(row: WorkspaceRow): Failure {
   return refusalOf('operation_in_progress', row, 'open')
 }

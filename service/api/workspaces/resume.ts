@@ -15,7 +15,6 @@ import type { CallDeps } from '../calls/deps.ts'
 
 type ResumeCall = Call<typeof workspacesResume>
 
-/** POST /v1/workspaces/{workspace_id}/resume */
 export async function resumeWorkspace(call: ResumeCall, deps: AnswerDeps & Pick<CallDeps, 'turns' | 'change_rate'>): Promise<Reply> {
   await failpoint('resume.R1')
   const outcome = await change(deps, call, async (tx) => {
@@ -24,7 +23,7 @@ export async function resumeWorkspace(call: ResumeCall, deps: AnswerDeps & Pick<
     const decision = allowed(row, call.wait_seconds > 0 ? 'resume_and_wait' : 'resume')
     switch (decision.kind) {
       case 'proceed':
-        // App, "Suspend when idle": every resume cancels the request, even if the workspace runs.
+        // App, "Suspend when idle": every resume cancels the request.
         if (row.suspend_requested_at !== null) await writeSuspendRequest(tx, row.id, null, call.now)
         return workspaceCommandResult(row, { status: 200, operation_id: null, changed: row.suspend_requested_at !== null })
       case 'join':

@@ -44,7 +44,7 @@ export interface WorkspaceRow extends IdleFacts {
   template_version: number
   template_defaults: TemplateSettings['defaults']
   cell_endpoint: string | null
-  /** Operation that holds the workspace. All its columns are null together. */
+  /** null: no operation. All `op_` columns are null together. */
   op_id: string | null
 }
 
@@ -72,17 +72,16 @@ function heldBy(row: WorkspaceRow): LockRole | null {
   return active.kind
 }
 
-/** Returns whether the machine runs and its operation has ended. Until then other commands are refused and an open would join. */
+/** Until the operation has ended other commands are refused and an open would join. */
 export function isRunning(row: WorkspaceRow): boolean {
   return decide(seen(row), 'open').kind === 'proceed' && row.desired_state === 'running'
 }
 
-/** App, "Workspace (view)"; includes the start-up. */
+/** App, "Workspace (view)". */
 export function isReady(row: WorkspaceRow): boolean {
   return isRunning(row) && (row.startup === null || row.startup.state === 'ready')
 }
 
-/** Returns the root workspace of its forks, or itself; relatives share it. */
 export function familyOf({ id, family_id }: Pick<WorkspaceRow, 'id' | 'family_id'>): string {
   return family_id ?? id
 }

@@ -73,7 +73,7 @@ export interface KeyRow {
   reusable: boolean
 }
 
-/** Returns the workspace of a key. The key outlives the workspace's row. */
+/** The key outlives the workspace's row. */
 export async function readKey(reads: Reader, organization_id: string, key: string): Promise<KeyRow | null> {
   const text = 'select organization_id, project_id, workspace_id, reusable from workspace_keys where organization_id = $1 and key = $2'
   const [row] = await reads.rows<KeyRow>('workspaces.key', text, [organization_id, key])
@@ -86,12 +86,9 @@ export async function readByKey(reads: Reader, organization_id: string, key: str
   return row ?? null
 }
 
-/**
- * Locks the workspace until the transaction ends. Locks and reads in two statements: a single statement that waits would see joined rows as
- * they were before.
- */
+/** Two statements: a single one that waits would see joined rows as they were before. */
 export async function lockWorkspace(tx: Tx, id: string): Promise<WorkspaceRow | null> {
-  // Does not lock the key, so that operations referring to the row need not wait.
+  // Does not lock the key: operations that refer to the row need not wait.
   await sql`select 1 from workspaces where id = ${id} for no key update`.execute(tx)
   return readWorkspace(readerOf(tx), id)
 }
@@ -104,15 +101,14 @@ export interface TemplateVersion {
 
 export interface FoundTemplate {
   archived_at: Date | null
-  /** Newest published version that is not archived. */
+  /** Published and not archived. */
   latest_version: number | null
   version: TemplateVersion | null
 }
 
-/** Owner of the key and template of an open, in one statement to save a round trip. */
+/** One statement, to save a round trip. */
 export interface Opening {
   key: KeyRow | null
-  /** Prefers the organization's own template over the platform's; includes the requested published version. */
   template: FoundTemplate | null
 }
 
@@ -124,7 +120,7 @@ interface OpeningRow extends KeyRow, TemplateVersion {
   latest_version: number | null
 }
 
-/** @param named version null: the latest published one. */
+/** @param named version null: the latest. */
 export async function readOpening(
   reads: Reader,
   organization_id: string,
@@ -169,7 +165,7 @@ export async function listCells(reads: Reader, since: Date): Promise<string[]> {
   return rows.map((row) => row.id)
 }
 
-/** Returns the cell with the fewest running workspaces for its memory. */
+/** The fewest running workspaces for its memory. */
 export async function leastUsedCell(reads: Reader, ids: string[]): Promise<string | null> {
   const [row] = await reads.rows<{ id: string }>(
     'cells.least_used',

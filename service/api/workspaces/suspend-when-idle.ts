@@ -11,7 +11,7 @@ import { suspendRequestView, workspaceView } from './view.ts'
 import { writeSuspendRequest } from './write-store.ts'
 import type { ChangeDeps, ReadDeps } from '../calls/deps.ts'
 
-/** POST /v1/workspaces/{workspace_id}/suspend-when-idle: starts no operation; the cell's idle clock acts on the request. */
+/** Starts no operation: the cell's idle clock acts. */
 export async function requestSuspendWhenIdle(call: Call<typeof workspacesSuspendWhenIdle>, deps: ChangeDeps): Promise<Reply> {
   const { now, body } = call
   const work = async (tx: ChangeTx): Promise<Requested> => {
@@ -39,7 +39,6 @@ async function requestBody(reads: Reader, worked: Requested) {
   return { workspace: await workspaceBody(reads, worked), operation, suspend_request: worked.suspend_request }
 }
 
-/** DELETE …/suspend-when-idle: idempotent, in any state. */
 export async function cancelSuspendWhenIdle(
   call: Call<typeof workspacesCancelSuspendWhenIdle>,
   deps: ChangeDeps & ReadDeps,

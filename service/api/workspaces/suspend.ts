@@ -9,7 +9,6 @@ import { lockForChange } from './find.ts'
 import { allowed, joined } from './refusals.ts'
 import type { ChangeDeps } from '../calls/deps.ts'
 
-/** POST /v1/workspaces/{workspace_id}/suspend */
 export async function suspendWorkspace(call: Call<typeof workspacesSuspend>, deps: ChangeDeps): Promise<Reply> {
   await failpoint('suspend.S1')
   const work = async (tx: ChangeTx) => {

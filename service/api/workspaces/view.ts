@@ -37,7 +37,6 @@ export function workspaceView(row: WorkspaceRow): Workspace {
   }
 }
 
-/** Returns the time of the next idle suspend, and its basis. */
 function idleView(row: WorkspaceRow): Workspace['idle'] {
   const is_running = row.observed_state === 'running'
   const asked = is_running ? pendingSuspend(row) : null
@@ -58,7 +57,6 @@ function idleView(row: WorkspaceRow): Workspace['idle'] {
   }
 }
 
-/** A file-first workspace is never suspended, whatever its template says. */
 function ruleOf(row: WorkspaceRow): IdleRule {
   return row.mode === 'file_first' ? { policy: 'never', timeout_seconds: null, basis: 'never' } : idleRule(row)
 }

@@ -27,7 +27,6 @@ export async function writeSuspendRequest(tx: ChangeTx, id: string, asked: Pendi
     .execute()
 }
 
-/** Makes the key of an ended workspace reusable. */
 export async function freeKey(tx: ChangeTx, workspace_id: string): Promise<void> {
   await tx.updateTable('workspace_keys').set({ reusable: true }).where('workspace_id', '=', workspace_id).execute()
 }

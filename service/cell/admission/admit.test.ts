@@ -44,7 +44,6 @@ interface Bed {
   process: Process
   id: string
   deps: Admitting
-  /** Admitted requests that have not ended. */
   holds(): number
   enter(change?: Partial<Admission<Disposable>>): ReturnType<typeof admitTo>
 }

@@ -8,20 +8,19 @@ import type { LiveMachine } from '../host/live-machine.ts'
 import { diskOf, diskUnavailable, type DiskSource } from './disk/source.ts'
 import { decideSituation, refusalOf, type Situation, unreachable, type Wanted } from './situation.ts'
 
-/** `machine`: wakes a parked one. `files`: a disk without its machine can answer, too. `nothing`: the workspace as it is. */
+/** `machine` wakes a parked one. `files`: a disk can answer, too. */
 export type Needs = 'machine' | 'files' | 'nothing'
 
-/** A request to use a workspace: a tool call, or any other way to a machine through this cell. */
 export interface Admission<Held extends Disposable> extends Omit<Wanted, 'cell_id'> {
   workspace_id: string
   needs: Needs
-  /** Whether a file-first workspace can serve it without a machine. */
+  /** A file-first workspace needs no machine for it. */
   tree?: boolean
-  /** Keeps the workspace in use until disposed, and may refuse. Called before a wake; the workspace is looked up again after it. */
+  /** Keeps the workspace in use until disposed; may refuse. Called before a wake; the workspace is looked up again after it. */
   hold(entry: WorkspaceEntry): Promise<Held> | Held
 }
 
-/** The caller disposes of `held` at the end of the use. */
+/** The caller disposes of `held`. */
 export type Admitted<Held extends Disposable> = { entry: WorkspaceEntry; held: Held } & Served
 
 type Served = { by: 'machine'; machine: LiveMachine } | { by: 'disk'; source: DiskSource } | { by: 'nothing' }
@@ -40,10 +39,7 @@ interface Found {
   situation: Situation
 }
 
-/**
- * Admits a request to a workspace of this cell. Wakes a parked workspace; refuses one that is suspended or held by an operation.
- * @throws refusals for the workspace's address, mode, operation, state or host, and those of `hold`.
- */
+/** @throws refusals for the workspace's address, mode, operation, state or host, and those of `hold` */
 export async function admitTo<Held extends Disposable>(deps: Admitting, admission: Admission<Held>): Promise<Admitted<Held>> {
   const { hold, ...asked } = admission
   const { entry, situation } = await look(deps, asked)
@@ -58,14 +54,13 @@ export async function admitTo<Held extends Disposable>(deps: Admitting, admissio
   }
 }
 
-/** The refusal that the same request would get now; null: none. Without the database it judges by the last known row. */
+/** null: none. Without the database it judges by the last known row. */
 export async function refusedNow({ table, cell_id }: Admitting, { workspace_id, ...wanted }: Asked): Promise<Failure | null> {
   const seen = await table.fresh(workspace_id).catch(() => table.get(workspace_id))
   if (seen === undefined || seen.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
   return refusalOf(decideSituation(seen, { ...wanted, cell_id }))
 }
 
-/** Runs after `hold`: decides the source of the answer, and wakes the machine if needed. */
 async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Promise<{ entry: WorkspaceEntry } & Served> {
   // No hold protects a suspended workspace's disk from changing; the disk reader checks for it.
   const asleep = asked.needs === 'files' && found.observed_state === 'suspended' ? diskOf(found) : null
@@ -85,7 +80,7 @@ async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Prom
   }
 }
 
-/** Looks in memory, then reads the row before a refusal: the caller may already know of a change whose notification is still on its way. */
+/** Before a refusal the row is read: the caller may know of a change whose notification is still on its way. */
 async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: Asked): Promise<Found> {
   const wanted = { ...asked, cell_id }
   const seen = table.get(workspace_id)
@@ -96,7 +91,6 @@ async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: A
   return { entry, situation: decideSituation(entry, wanted) }
 }
 
-/** Suspended workspaces still serve files from their disk, and only some requests need no machine. */
 function refusalTo({ needs, tree }: Asked, entry: WorkspaceEntry, situation: Situation): Failure | null {
   if (situation.kind === 'machineless') return needs === 'nothing' || tree === true ? null : unreachable()
   if (needs !== 'files' || situation.kind !== 'suspended') return refusalOf(situation)

@@ -11,7 +11,7 @@ export function openApiKeys(db: Db, listener: Pick<Listener, 'on'>): ApiKeys {
   return openPrincipalCache(listener, 'berth_api_key', (id) => readKeyStanding(db, id))
 }
 
-/** The reason why tokens of this key are no longer good; null: they are. Pure. */
+/** null: the tokens are still good. */
 export function keyRefusal(
   standing: KeyStanding | null,
   token: { tools: readonly Tool[]; issued_at_seconds: number },
@@ -20,7 +20,7 @@ export function keyRefusal(
   if (standing === null || standing.revoked_at !== null) return 'revoked_api_key'
   if (standing.expires_at !== null && standing.expires_at <= now) return 'revoked_api_key'
   if (token.tools.some((tool) => !standing.tool_permissions.includes(tool))) return 'revoked_api_key_tools'
-  // A token from the second of the change is good: its tools passed the check above.
+  // The tools of a token from the second of the change have passed the check above.
   const changed_seconds = Math.floor((standing.tools_changed_at?.getTime() ?? 0) / 1000)
   return token.issued_at_seconds < changed_seconds ? 'revoked_api_key_tools' : null
 }

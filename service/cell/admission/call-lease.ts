@@ -5,12 +5,12 @@ import type { BufferBudget } from '../host/buffer-budget.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import type { NeedsOf } from './route-facts.ts'
 
-/** The lease of an admitted call. Holds its machine awake until disposed. */
+/** Holds the machine awake until disposed. */
 export interface CallLease extends Disposable {
   entry: WorkspaceEntry
-  /** The refusal that the same call would get now; null: none. */
+  /** null: none. */
   refusedBy(): Promise<Failure | null>
-  /** Whether a lifecycle operation holds the workspace: its machine may be paused. */
+  /** The machine may be paused. */
   held(): boolean
   room: BufferBudget
   draining: AbortSignal
@@ -20,10 +20,9 @@ export interface MachineCallLease extends CallLease {
   agent: AgentLink
 }
 
-/** For a call that reads files: from the machine's agent, or from the disk of a suspended or hibernated workspace. */
 export interface FilesCallLease extends CallLease {
   files: FileReads
-  /** Headers that name the source of `files`. Valid once it has answered. */
+  /** Valid once `files` has answered. */
   read_headers: Record<string, string>
 }
 

@@ -4,7 +4,6 @@ import { fail } from '../../lib/fail.ts'
 import type { BudgetOwner } from '../host/buffer-budget.ts'
 
 export interface CallPermits {
-  /** Acquires a permit, or refuses. Disposing releases it. */
   take(owner: BudgetOwner, what: 'call' | 'stream'): Disposable
   streams(): number
 }
@@ -49,7 +48,7 @@ function takeStream({ limits, streams, streams_of_organizations }: CallPermitsSt
   const left = limits.all_streams - streams.total()
   if (left === 0) throw tooManyStreams('Too many output streams are open')
   const held = streams_of_organizations.of(organization_id)
-  // An organization holds at most as many streams as stay free. So however many organizations take their maximum, the next finds some.
+  // However many organizations take their maximum, the next finds some.
   if (held >= limits.organization_streams || held >= left) throw tooManyStreams('The organization has too many output streams open')
   const permits = new DisposableStack()
   permits.use(streams.take(id))

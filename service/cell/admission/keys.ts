@@ -6,14 +6,14 @@ import type { Clock } from '../../lib/clock.ts'
 import { readSigningKeys } from './store.ts'
 
 export interface VerificationKeys {
-  /** undefined: unknown key, judged by a table read at most RELOAD_MS ago. */
+  /** undefined: unknown to a table read at most RELOAD_MS ago. */
   find(kid: string): Promise<CryptoKey | undefined>
   close(): void
 }
 
-/** Bounds the reads of the table under a flood of unknown kids. */
+/** Bounds table reads under a flood of unknown kids. */
 const RELOAD_MS = 30_000
-/** Cached keys are read again after this time: a deleted or long retired key must stop verifying. */
+/** A deleted or long retired key must stop verifying. */
 const STALE_MS = 60_000
 const RETIRED_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 

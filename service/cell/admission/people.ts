@@ -7,13 +7,13 @@ import { type Membership, readEndedSessions, readMemberships } from './store.ts'
 
 export interface PersonStanding {
   memberships: readonly Membership[]
-  /** Sessions that ended so recently that their tokens may not have expired. */
+  /** Their tokens may not have expired. */
   ended_sessions: ReadonlySet<string>
 }
 
 export type People = PrincipalCache<PersonStanding>
 
-/** Longer than any token lives, even with clock skew between api and cell. */
+/** Exceeds any token's life, even with clock skew between api and cell. */
 const ENDED_MS = 2 * LIMITS.credential.tool_token_seconds * 1000
 
 export function openPeople(db: Db, listener: Pick<Listener, 'on'>, clock: Pick<Clock, 'now'>): People {
@@ -24,7 +24,6 @@ export function openPeople(db: Db, listener: Pick<Listener, 'on'>, clock: Pick<C
   })
 }
 
-/** Whether a person's tokens are good in this organization. The billing role has no tools. Pure. */
 export function hasTools(memberships: readonly Membership[], organization_id: string): boolean {
   return memberships.some((membership) => membership.organization_id === organization_id && membership.role !== 'billing')
 }

@@ -1,6 +1,5 @@
 import type { Channel, Listener } from '../../db/listen.ts'
 
-/** A cache of principals, read once each and invalidated by NOTIFY. */
 export interface PrincipalCache<Standing> {
   of(id: string): Promise<Standing> | Standing
   close(): void
@@ -20,7 +19,7 @@ export function openPrincipalCache<Standing>(
     const started = ask(id)
     reading.set(id, started)
     const settle = (found: { standing: Standing } | undefined) => {
-      if (reading.get(id) !== started) return // a change was announced during the read, so the result may be outdated
+      if (reading.get(id) !== started) return // announced a change during the read: the result may be outdated
       reading.delete(id)
       if (found !== undefined) remember(known, id, found)
     }

@@ -4,7 +4,7 @@ import { fail, type Failure } from '../../lib/fail.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import type { Needs } from './admit.ts'
 
-/** `files` if a disk may answer, `machine` if the route needs one, else `nothing`. A route with `machine: 'woken'` wakes it by itself. */
+/** A route with `machine: 'woken'` wakes it by itself. */
 export type NeedsOf<R extends CellRoute> = R extends { reads_disk: true } ? 'files' : R extends { machine: 'asked' } ? 'machine' : 'nothing'
 
 export function needsOf({ reads_disk, machine }: CellRoute): Needs {
@@ -21,14 +21,13 @@ export function placeOf({ streams }: CellRoute): 'call' | 'stream' {
   return streams === true ? 'stream' : 'call'
 }
 
-/** Refuses a mode that the route does not serve. A mode never changes, so waiting would not help. Pure. */
+/** A mode never changes: waiting would not help. */
 export function modeRefusal(route: CellRoute, { mode }: Pick<WorkspaceEntry, 'mode'>): Failure | null {
   if (serves(route, mode)) return null
   const message = `This is for ${(route.modes ?? []).map((each) => each.replace('_', '-')).join(' and ')} workspaces`
   return fail('conflict', 'not_supported_for_mode', message, { details: { mode, operation: nounOf(route) } })
 }
 
-/** The value of `details.operation`: the first segment of the path below the workspace. */
 function nounOf({ path }: CellRoute): string {
   return path.split('/')[4] ?? '' // '', v1, workspaces, {workspace_id}, …
 }

@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createSignatures, type SignatureLimits } from './signatures.ts'
 
-/** Checks that the test ends one by one. */
 function scripted(limits: SignatureLimits) {
   const signatures = createSignatures(limits)
   const begun: string[] = []

@@ -3,12 +3,12 @@ import { sourceOf } from '../../http/source.ts'
 import { fail } from '../../lib/fail.ts'
 import { createFairSemaphore } from '../../lib/bounded.ts'
 
-/** Bounds signature checks, fairly between addresses: a sender of forged tokens waits behind its own. Cached tokens skip this. */
+/** A sender of forged tokens waits behind its own checks. */
 export interface Signatures {
   /**
-   * Runs `check` when a permit is free. Calls with the same token share one check.
-   * @param address of the connection's peer; all callers behind one proxy share its queue.
-   * @throws rate_limited if too many wait already.
+   * Calls with the same token share one check.
+   * @param address of the peer; all callers behind one proxy share its queue
+   * @throws rate_limited if too many wait already
    */
   check(token: string, address: string, check: () => Promise<boolean>): Promise<boolean>
   waiting(): number

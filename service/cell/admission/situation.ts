@@ -3,24 +3,15 @@ import { fail, type Failure } from '../../lib/fail.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import type { LiveMachine } from '../host/live-machine.ts'
 
-/** The facts of a request that decide whether the workspace serves it. */
 export interface Wanted {
   cell_id: string
-  /** A read-only request is served during a snapshot. */
+  /** Served during a snapshot. */
   read_only: boolean
-  /** The caller's own refusal, for the epoch of a token or a mode. Precedes every state. */
+  /** Precedes every state. */
   refusedBy(entry: WorkspaceEntry): Failure | null
 }
 
-/**
- * The ways a workspace can answer:
- * - resident: its machine is here, running or frozen;
- * - parked: it runs, and its machine must be restored first;
- * - machineless: it runs without a machine;
- * - moving: an operation or state that will end;
- * - suspended: a resume would bring it back;
- * - refused: waiting does not help.
- */
+/** `resident`: running or frozen. `parked`: must be restored first. `moving`: will end. `refused`: waiting does not help. */
 export type Situation =
   | { kind: 'resident'; machine: LiveMachine }
   | { kind: 'parked' }
@@ -41,7 +32,6 @@ const STATES: Record<ObservedState, 'running' | 'moving' | 'suspended' | 'refuse
   deleted: 'refused',
 }
 
-/** Refuses in this order: another cell, the caller's own refusal, an operation that holds the workspace, its state. Pure. */
 export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): Situation {
   const failure = elsewhere(entry, wanted) ?? wanted.refusedBy(entry)
   if (failure !== null) return { kind: 'refused', failure }
@@ -51,7 +41,7 @@ export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): Situatio
   return state === 'running' ? whereItRuns(entry) : { kind: state, failure: notRunning(entry) }
 }
 
-/** The refusal for a caller that does not wait; null: the workspace serves. Pure. */
+/** null: the workspace serves. */
 export function refusalOf(situation: Situation): Failure | null {
   return 'failure' in situation ? situation.failure : null
 }
@@ -79,7 +69,7 @@ function whereItRuns(entry: WorkspaceEntry): Situation {
   if (entry.mode === 'file_first') return { kind: 'machineless' }
   if (entry.residency !== 'resident') return { kind: 'parked' }
   const { machine } = entry
-  // The row says running, but the host has not reported the machine: the cell is asking it after a restart of either.
+  // The host has not reported the machine yet, after a restart of either.
   if (machine === null || machine.epoch !== entry.ownership_epoch) return { kind: 'moving', failure: unreachable() }
   return { kind: 'resident', machine }
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { ToolCaller } from '../../http/call.ts'
 
-/** Caches verified tokens. Holds only immutable facts: every call checks revocation, epoch and time again. */
+/** Immutable facts only: every call checks revocation, epoch and time again. */
 export interface TokenCache {
   get(token: string): ToolCaller | undefined
   set(token: string, caller: ToolCaller): void
@@ -29,7 +29,7 @@ export function createTokenCache(verdicts_max = VERDICTS_MAX): TokenCache {
   }
 }
 
-/** Keyed by a hash, so that a memory dump of this map reveals no credentials. */
+/** A memory dump of the map then reveals no credentials. */
 function keyOf(token: string): string {
   return hash('sha256', token, 'base64')
 }

@@ -9,15 +9,14 @@ import type { VerificationKeys } from './keys.ts'
 const TOKEN_CHARACTERS_MAX = 4096
 const TOKEN = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{86}$/
 const KID = /^[A-Za-z0-9_-]{1,100}$/
-/** Between the clocks of api and cell, possibly two computers. */
+/** Api and cell may be two computers. */
 const CLOCK_SKEW_SECONDS = 5
 
 const isClaims = validatorOf(ToolTokenClaims)
 
 /**
- * Verifies claims and signature of a tool token (App, "Tool token"), but not its revocation. Checks the costly signature last.
- * @param inTurn runs the signature check under its limit.
- * @returns null for any invalid token, without a reason: the caller must not learn it.
+ * App, "Tool token". Does not check revocation. The costly signature comes last.
+ * @returns null without a reason: the caller must not learn it
  */
 export async function verifyToken(
   token: string,
@@ -42,7 +41,7 @@ function isSigned(token: string, key: CryptoKey): Promise<boolean> {
   )
 }
 
-/** Accepts only our exact header: a token must not bring its own key, or an address to fetch one. */
+/** A token must not bring its own key, or an address to fetch one. */
 function kidOf(encoded: string): string | null {
   const header = parseJson(Buffer.from(encoded, 'base64url'))
   if (header === null || typeof header !== 'object' || Object.keys(header).length !== 3) return null

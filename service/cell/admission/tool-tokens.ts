@@ -46,7 +46,6 @@ export function toolTokens(deps: ToolTokenDeps): (arrival: Arrival) => Promise<T
   }
 }
 
-/** A token is good for one epoch of its workspace. Pure. */
 export function epochRefusal({ ownership_epoch }: ToolCaller, entry: WorkspaceEntry): Failure | null {
   if (ownership_epoch === entry.ownership_epoch) return null
   // This cell never issued a token for a future epoch.
@@ -60,7 +59,7 @@ function bearerOf(arrival: Arrival): string {
   return token
 }
 
-/** Browsers cannot set headers of a WebSocket, so the token may be among the offered protocols. */
+/** Browsers cannot set headers of a WebSocket. */
 function protocolToken({ route, headers }: Arrival): string | undefined {
   if (route.websocket === undefined) return undefined
   const offered = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim()) ?? []
@@ -92,7 +91,7 @@ async function refuseRevoked(
 
 function refuseForbidden(arrival: Arrival, caller: ToolCaller): void {
   const asked = arrival.params['workspace_id'] ?? ''
-  // Only the canonical spelling of an id names the workspace.
+  // Only one spelling of an id is canonical.
   if (asked !== caller.workspace_id || !spelledPlainly(arrival, asked)) {
     if (!isUuid(asked.toLowerCase()))
       throw fail('bad_request', null, 'The workspace id is not a uuid', { details: { field: 'workspace_id' } })

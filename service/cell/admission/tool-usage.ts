@@ -10,13 +10,12 @@ import type { Ids } from '../../lib/ids.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import { insertToolUses } from './store.ts'
 
-/** Records tool usage: one audit event per session, tool, workspace and minute. */
 export interface ToolUsage {
   note(caller: ToolCaller, tool: Tool, entry: Pick<WorkspaceEntry, 'id' | 'organization_id' | 'project_id'>, source_address: string): void
   flush(): Promise<void>
 }
 
-/** Calls do not wait for their record: a kill loses at most the last second. */
+/** Calls do not wait: a kill loses at most the last second. */
 export const FLUSH_MS = 1000
 const ROWS_MAX = 1000
 const MINUTE_MS = 60_000

@@ -11,11 +11,7 @@ export type Asking = 'read' | 'change'
 type Started = { session_id: string }
 type Asker = Pick<Call, 'signal'>
 
-/**
- * Calls a machine's agent and turns its failures into the caller's terms.
- * @param asked gets the bounds of the call: it is aborted when the caller leaves, and counts against the call's buffer budget.
- * @param details help the caller to find out the result of a lost call.
- */
+/** @param details help the caller to find out the result of a lost call */
 export async function callAgent<T>(
   ticket: CallLease,
   asking: Asking,
@@ -30,7 +26,7 @@ export async function callAgent<T>(
   }
 }
 
-/** Explains a failure as a refusal. A change of the workspace is a better reason than the broken connection that it caused. */
+/** A change of the workspace is a better reason than the broken connection that it caused. */
 export async function explain(ticket: CallLease, asking: Asking, trouble: AgentFailure, details?: Started): Promise<Failure> {
   if (trouble.kind === 'nonsense') return fail('internal_error', null, 'The machine gave an answer that makes no sense', { cause: trouble })
   const unexecuted = trouble.kind === 'unreachable' || asking === 'read'

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AgentFailure } from '../host/agent-failure.ts'
 import type { CallLease } from '../admission/call-lease.ts'
 
-/** Destroys an agent's answer that stalls while its reader waits. Waits for a guest that is paused for a checkpoint. */
+/** A guest that is paused for a checkpoint gets its time. */
 export function endWhenIdle(sent: IncomingMessage, reader: ServerResponse, ticket: CallLease, idle_ms: number): void {
   if (sent.complete || sent.destroyed) return
   const { socket } = sent

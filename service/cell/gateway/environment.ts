@@ -8,7 +8,7 @@ export interface WorkspaceEnvironment {
 
 export type SecretValues = Readonly<Record<string, string>>
 
-/** Lowest first (Cell, "Exec session"): template, workspace inputs, request. The guest's own environment lies below. Pure. */
+/** Cell, "Exec session". The guest's own environment lies below. */
 export function environmentOf(
   { template_env, inputs }: WorkspaceEnvironment,
   asked: Readonly<Record<string, string>> = {},
@@ -16,7 +16,7 @@ export function environmentOf(
   return { ...template_env, ...inputs, ...asked }
 }
 
-/** Adds secrets on top. Refuses a secret whose name has a value already, guest variables included: neither may hide the other. Pure. */
+/** A secret and a variable of one name are refused, guest variables included: neither may hide the other. */
 export function environmentWith(
   environment: WorkspaceEnvironment,
   asked: Readonly<Record<string, string>>,

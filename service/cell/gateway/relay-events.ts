@@ -9,9 +9,8 @@ import type { EventEncoding } from './exec/event-encoding.ts'
 
 export interface EventRelay {
   frames: IncomingMessage
-  /** Creates the parser that turns agent frames into client events. */
   read: (to: EventSink) => FrameReader
-  /** true: only an event ends the stream. false: it also ends when no more output is available now. */
+  /** false: the stream also ends when no more output is available now. */
   follow: boolean
   response: ServerResponse
   encoding: EventEncoding
@@ -33,14 +32,13 @@ type End =
 
 type Ended = End & { last: string }
 
-/** The agent sends something every 15 s, but a guest that is paused for a checkpoint is silent for longer. */
+/** A guest that is paused for a checkpoint is silent for longer than the agent's 15 s. */
 const SILENCE_CHECKS_MAX = 4
-/** The longest time that a reader of a silent command waits for the headers. */
 const HEADERS_WAIT_MS = 10
-/** Time for the agent to end the stream of an ended command, so that its connection can be reused. */
+/** Time for the agent to end an ended command's stream: its connection can then be reused. */
 const RELEASE_MS = 1000
 
-/** Relays a stream to one reader at the reader's pace: unread output stays in the workspace. */
+/** Unread output stays in the workspace. */
 export async function relayEvents(carrying: EventRelay): Promise<void> {
   const { frames, response, encoding, ticket, request_id } = carrying
   startStream(response, encoding)
@@ -52,7 +50,7 @@ export async function relayEvents(carrying: EventRelay): Promise<void> {
   response.end(end.last + (failure === null ? '' : encoding.error(failure, request_id)))
 }
 
-/** Sends the headers with the first event, or alone after a short wait. The answer of a short command is then one packet. */
+/** Headers go with the first event: a short command's answer is then one packet. */
 export function startStream(response: ServerResponse, encoding: EventEncoding): void {
   response.writeHead(200, { 'content-type': encoding.content_type, 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
   setTimeout(() => response.writableEnded || response.flushHeaders(), HEADERS_WAIT_MS)
@@ -70,7 +68,7 @@ function carry({ frames, read, follow, response, encoding, ticket }: EventRelay)
     let silent_checks = 0
     const reader = read({ text: (more) => void (text += more), end: (end) => void (ending = end) })
     const write = (what: string) => {
-      // Events and heartbeats are ASCII, and latin1 spares a second pass over the bytes. The end of a stream may be other text.
+      // Events and heartbeats are ASCII, and latin1 spares a second pass over the bytes. A stream's end may be other text.
       if (what !== '' && !response.write(what, 'latin1')) frames.pause()
     }
     const more = (chunk: Buffer) => {

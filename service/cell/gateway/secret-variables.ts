@@ -4,12 +4,12 @@ import { TRUST_VARIABLES } from '../policies/secrets/trust.ts'
 import type { MachineCallLease } from '../admission/call-lease.ts'
 
 export interface GivenVariables {
-  /** The paths of trusted certificate authorities. Any other variable of the same name wins. */
+  /** Paths of trusted certificate authorities. Any other variable of the name wins. */
   below: Readonly<Record<string, string>>
   values: Readonly<Record<string, string>>
 }
 
-/** Reads the secrets of a start. If they are placeholders, makes the guest trust the proxy that injects the values. */
+/** The guest must trust the proxy that injects the values of placeholders. */
 export async function secretVariables(
   { entry, agent, room }: MachineCallLease,
   { signal }: Pick<Call, 'signal'>,
@@ -23,7 +23,7 @@ export async function secretVariables(
   return { below: is_trusted ? TRUST_VARIABLES : {}, values }
 }
 
-/** The secret that a clone names; null: none. Git reads the guest's own authority bundle, so it needs no variable. */
+/** null: the clone names none. Git reads the guest's own authority bundle: it needs no variable. */
 export async function secretForGit(
   { entry, agent, room }: MachineCallLease,
   { signal }: Pick<Call, 'signal'>,

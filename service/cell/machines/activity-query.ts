@@ -13,25 +13,19 @@ export interface BusyCommand {
 }
 
 export interface GuestActivity {
-  /** All running commands, also commands that no longer postpone idle suspend. */
+  /** Also commands that no longer postpone idle suspend. */
   running: number
-  /** Until when the running commands postpone idle suspend; null: none does. */
+  /** null: no running command postpones idle suspend. */
   busy_until: Date | null
-  /** null: no command has ended. */
   last_ended_at: Date | null
-  /** A few commands that postpone it longest. */
   commands: BusyCommand[]
 }
 
-/** null: the agent does not answer. */
 export type AskActivity = (machine: LiveMachine) => Promise<GuestActivity | null>
 
-/**
- * Queries the machine's agent, for two seconds. The guest is not trusted: an invalid answer counts as no running command.
- * So a broken guest can prevent neither parking nor suspending.
- */
+/** The guest is not trusted: an invalid answer counts as no running command, so it can prevent neither parking nor suspending. */
 export const queryActivity: AskActivity = async (machine) => {
-  const said = await get(machine).catch(() => null) // no answer: the liveness probe finds out whether it lives
+  const said = await get(machine).catch(() => null) // the liveness probe finds out whether it lives
   return said === null ? null : activityOf(parsed(said))
 }
 
@@ -43,7 +37,6 @@ function parsed(said: string): unknown {
   }
 }
 
-/** Whether the machine's agent answers anything within a second. */
 export type AskAlive = (machine: LiveMachine) => Promise<boolean>
 
 export const probeLiveness: AskAlive = (machine) =>
@@ -87,7 +80,7 @@ function get({ address, agent_key, epoch }: LiveMachine, deadline_ms = DEADLINE_
     answer.on('data', (chunk: string) => {
       text += chunk
       if (text.length <= ANSWER_BYTES_MAX) return
-      resolve('') // too long: the answer counts as invalid
+      resolve('') // counts as invalid
       outgoing.destroy()
     })
     answer.on('end', () => resolve(text))

@@ -1,6 +1,6 @@
 import type { LiveMachine } from '../host/live-machine.ts'
 
-/** Counts this process's own calls to each agent: they are not the guest's use of processor and network. */
+/** This process's own calls are not the guest's use of processor and network. */
 export interface AgentCallCounter {
   of(machine: LiveMachine): AgentCallCounts
   counted<T>(ask: (machine: LiveMachine) => Promise<T>): (machine: LiveMachine) => Promise<T>

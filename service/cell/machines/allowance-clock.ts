@@ -14,17 +14,17 @@ export interface AllowanceContext {
 }
 
 const LOOK_MS = 5000
-/** Pause after a failed suspend, because its cause may last. */
+/** The cause of a failed suspend may last. */
 const AGAIN_MS = 60_000
 
-/** Suspends running workspaces of organizations that have used up an allowance (App, "Workspace observed state"). */
+/** App, "Workspace observed state". */
 export function startAllowanceClock(context: AllowanceContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be looked at')
   const look = oneAtATime(() => lookAtAllowances(context))
   tickEvery(LOOK_MS, look, failed, signal)
 }
 
-/** Sessions are suspended too: their memory and files are kept, and the next open resumes them. */
+/** Sessions are suspended too: the next open resumes them. */
 export async function lookAtAllowances({ cell_id, db, clock, ids, log }: AllowanceContext): Promise<void> {
   const now = clock.now()
   for (const workspace_id of await readExhausted(db, cell_id, new Date(now.getTime() - AGAIN_MS))) {

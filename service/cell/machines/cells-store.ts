@@ -1,7 +1,6 @@
 import type { Db } from '../../db/database.ts'
 import type { Inventory } from '../host/hostd.ts'
 
-/** Returns the id of the cell of this name. Registers the cell at its first start. */
 export async function registerCell(db: Db, cell: { id: string; name: string; endpoint: string }, now: Date): Promise<string> {
   await db
     .insertInto('cells')

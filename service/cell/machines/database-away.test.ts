@@ -14,7 +14,7 @@ async function running(world: World, process: Process): Promise<string> {
 
 const machine = async (host: FakeHost) => (await host.inventory()).machines[0]
 
-/** Cuts off the database once the guest is saved and paused. @returns what brings it back, after the process has noticed. */
+/** @returns what brings it back, after the process has noticed. */
 async function loseDatabase(world: World, process: Process, begin: () => Promise<unknown>): Promise<() => Promise<void>> {
   const gone = Promise.withResolvers<() => Promise<void>>()
   using _ = world.host.intercept('checkpoint', 'after', async () => gone.resolve(await world.database.goAway()))

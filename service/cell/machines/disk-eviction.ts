@@ -13,13 +13,11 @@ export type DiskContext = Pick<EvictionContext, 'room' | 'clock' | 'table' | 'pa
   ids: Ids
 }
 
-/** Pause when no workspace may yield its disk yet. */
 const LOOK_AGAIN_MS = 1000
 
 /**
- * Suspends workspaces while an operation waits for disk: a hibernated workspace keeps its disk grant, a suspended one has none.
- * The returned function suspends hibernated workspaces itself. It returns the resident ones that the caller must hibernate first.
- * Workspaces in `leaving` are being hibernated: they count, or others would be chosen instead.
+ * A hibernated workspace keeps its disk grant, a suspended one has none. The function suspends hibernated workspaces itself, and returns
+ * the resident ones that the caller must hibernate first. Workspaces in `leaving` count, or others would be chosen instead.
  */
 export function diskEvictor(
   context: DiskContext,
@@ -40,7 +38,7 @@ export function diskEvictor(
     const chosen = longestUnused(candidates, candidates, lacking_gib, now)
     rests_until_ms = chosen.length === 0 ? performance.now() + LOOK_AGAIN_MS : 0
     for (const { id } of chosen.filter(({ residency }) => residency === 'hibernated')) {
-      // Checked again under the row's lock: a call or a keepalive may have come since.
+      // A call or a keepalive may have come since.
       const begun = await beginBySystem(context, id, (row) => (mayGive(context, row, now) ? suspension(context.ids) : null), now, 'delete')
       if (begun !== null) log.info({ workspace_id: id, operation_id: begun.id }, 'suspended: an operation waits for its disk')
     }
@@ -59,8 +57,8 @@ function mayGive(context: DiskContext, row: IdleRow, now: Date): boolean {
 }
 
 /**
- * Whether the service may suspend the workspace for its disk. The policies `never` and fixed seconds leave that to the tenant.
- * `adaptive` leaves it to the service, but not before the shortest timeout that this policy learns. Pure.
+ * The policies `never` and fixed seconds leave the suspend to the tenant. `adaptive` leaves it to the service, but not before the shortest
+ * timeout that it learns.
  */
 export function givesDisk(facts: IdleFacts, now: Date): boolean {
   const { basis } = idleRule(facts)

@@ -1,14 +1,13 @@
 const RETRY_MS = 500
 
-/** Reads rows in batches. A caller during a running query shares the next one, because the running one may be too old. */
+/** A caller during a running query shares the next one, because the running one may be too old. */
 export interface EntryReader {
-  /** Resolves when the result of a query that began after this call is stored. */
+  /** The query begins after this call. */
   read(id: string): Promise<void>
-  /** Reads until it succeeds: the rows have changed, so the stored entries are stale. */
+  /** Reads until it succeeds. */
   keepFresh(ids: string[]): void
   /** Resolves when all entries that were stale before this call are fresh. */
   settled(): Promise<void>
-  /** Age of the oldest stale entry; 0: none is stale. */
   staleMs(): number
   close(): void
 }
@@ -19,7 +18,7 @@ interface Batch {
 }
 
 export function createEntryReader(query: (ids: string[]) => Promise<void>): EntryReader {
-  const queue: Batch[] = [] // at most one: the next batch
+  const queue: Batch[] = [] // at most one
   let running = false
   let closed = false
   let retry: NodeJS.Timeout | undefined
@@ -27,7 +26,7 @@ export function createEntryReader(query: (ids: string[]) => Promise<void>): Entr
 
   const run = async () => {
     running = true
-    // Waits for one tick of the event loop, to collect all notifications of one packet.
+    // Collects all notifications of one packet.
     await new Promise((resolve) => setImmediate(resolve))
     for (let batch = queue.shift(); batch !== undefined && !closed; batch = queue.shift()) {
       try {

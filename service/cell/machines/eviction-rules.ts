@@ -4,24 +4,21 @@ export interface EvictionFacts extends ResidencyFacts {
   id: string
   organization_id: string
   memory_mib: number
-  /** A transition is under way. */
   moving: boolean
   /** Once hibernated, it could not be woken again. */
   refused: boolean
-  /** Not evicted before then: its commands ran when last asked, or its memory could not be written. */
+  /** Its commands ran when last asked, or its memory could not be written. */
   not_before: Date | null
-  /** The last eviction was undone or failed for a passing reason, and is retried then. */
   retried_at: Date | null
 }
 
 export const EVICTIONS_MAX = 4
 
 /**
- * A machine that was used less than this ago stays: else machines in use would evict each other, and none would make progress.
- * With it, a computer with capacity for six machines serves four calls a second on hibernated workspaces.
+ * Younger machines stay: else machines in use would evict each other, and none would make progress. With it, a computer with capacity for
+ * six machines serves four calls a second on hibernated workspaces.
  */
 export const YOUNG_SECONDS = 1
-/** A machine that is not frozen is quiet after this long without use of processor and network. */
 const QUIET_SECONDS = 1
 
 type Evictability = 'now' | 'soon' | 'no'
@@ -31,7 +28,7 @@ interface Verdict {
   reason: string
 }
 
-/** Whether it may be hibernated now, within seconds if it stays unused, or not. Pure. */
+/** `soon`: within seconds if it stays unused. */
 export function evictability(facts: EvictionFacts, now: Date): Evictability {
   return judge(facts, now).evictability
 }
@@ -57,7 +54,7 @@ function verdictOf(facts: EvictionFacts, now: Date): Verdict {
   if (not_before !== null && not_before > now) return no('its commands ran, or its memory could not be written')
   if (!isOfAge(facts, now)) return soon('it was used just now')
   if (state === 'frozen') return at_once('frozen')
-  // Not sampled yet: the next samples show whether it is quiet. A machine that was seen busy is no candidate until it rests.
+  // The next samples show whether it is quiet. A machine that was seen busy is no candidate until it rests.
   if (busy_at === null) return soon('it was not looked at yet')
   if (secondsSince(busy_at, now) >= QUIET_SECONDS) return at_once('quiet')
   if (secondsSince(used_at, now) < YOUNG_SECONDS + LOOKS_SECONDS) return soon('it was at work just now, and was used just now')
@@ -68,13 +65,9 @@ export function isOfAge({ used_at }: Pick<EvictionFacts, 'used_at'>, now: Date):
   return secondsSince(used_at, now) >= YOUNG_SECONDS
 }
 
-/** An unused machine is sampled twice within this time. */
 const LOOKS_SECONDS = 3
 
-/**
- * Chooses machines to evict: the longest unused first, where the age grows with the organization's share of the memory.
- * Takes the fewest that suffice, and the smaller of two with the same age. If all do not suffice, takes all. Pure.
- */
+/** The longest unused first; the age grows with the organization's share of the memory. It takes the fewest that suffice, or all. */
 export function victims(facts: readonly EvictionFacts[], needed_mib: number, now: Date): EvictionFacts[] {
   const all = facts.map((facts) => ({ ...facts, size: facts.memory_mib, facts }))
   const candidates = all.filter((one) => evictability(one, now) === 'now')
@@ -85,11 +78,10 @@ interface Holder {
   id: string
   organization_id: string
   used_at: Date
-  /** Amount of the short resource that it releases. */
   size: number
 }
 
-/** Chooses as `victims` does, for any resource. @param all holders that the organizations' shares are measured by. Pure. */
+/** `all`: the holders that the organizations' shares are measured by. */
 export function longestUnused<H extends Holder>(candidates: readonly H[], all: readonly Holder[], needed: number, now: Date): H[] {
   if (needed <= 0) return []
   const shareOf = sharesOf(all)

@@ -31,7 +31,6 @@ async function opened(world: World): Promise<string> {
   return workspace_id
 }
 
-/** Asserts that the work ends long before the next regular reconcile pass. */
 async function atOnce(work: () => Promise<unknown>): Promise<void> {
   const began_ms = performance.now()
   await work()
@@ -40,7 +39,7 @@ async function atOnce(work: () => Promise<unknown>): Promise<void> {
 
 const openedAtOnce = (world: World) => atOnce(() => opened(world))
 
-/** Waits for the machine: an open succeeds just before the table has it. Without it, or while it is busy, nothing can be frozen. */
+/** An open succeeds just before the table has the machine. Without it, or while it is busy, nothing can be frozen. */
 async function freeze(world: World, process: Process, id: string): Promise<void> {
   await process.parking.freeze(await world.until(async () => withMachine(await entryOf(process, id))))
   assert.equal(process.table.get(id)?.machine?.state, 'frozen')
@@ -48,7 +47,6 @@ async function freeze(world: World, process: Process, id: string): Promise<void>
 
 const withMachine = (entry: WorkspaceEntry) => entry.machine !== null && entry
 
-/** Opens and freezes this many workspaces, unused for a while, the longest unused first. */
 async function frozen(world: World, process: Process, count: number): Promise<string[]> {
   const ids: string[] = []
   for (let index = 0; index < count; index += 1) {
@@ -275,7 +273,7 @@ test('capacity released for a large request is not taken by smaller later reques
   await waits(world, large)
   const small = await world.open()
   await waits(world, small)
-  // Both start concurrently once both have capacity. The large one must have its capacity when the small one starts.
+  // The large one must have capacity when the small one starts: both start concurrently.
   const then: string[] = []
   using _ = world.host.intercept('start', 'before', async ({ subject }) => {
     if (subject.id === small.workspace_id) then.push((await world.operation(large.operation_id)).state)
@@ -325,7 +323,7 @@ test('no machine is saved into the reserve of the pool: a call fails at once, an
     return (await world.operation(open.operation_id)).state === 'succeeded'
   })
   assert.deepEqual(await residencies(world, [first]), ['hibernated'])
-  // No operation waits when the pool has space again. The evictor must still forget that it was full.
+  // No operation waits when the pool has space again: the evictor must still forget that it was full.
   await freeze(world, process, open.workspace_id)
   world.clock.advance(3)
   given.capacity.pool_free_bytes = 1e10 + 512 * 2 ** 20

@@ -6,7 +6,6 @@ import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 
 const FLUSH_MS = 3000
 
-/** Writes the ledger's activity. If that fails, it stays in the ledger for the next time. */
 export async function flushActivity(db: Db, table: LiveTable): Promise<void> {
   const { activity, putBack } = table.activity.take()
   if (activity.length === 0) return

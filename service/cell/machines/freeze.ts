@@ -7,12 +7,11 @@ import { drawFence } from './settle-store.ts'
 import type { LiveMachine } from '../host/live-machine.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
-/** Thaws by the host, where the machine has no freezer file or the file fails. */
 export type ThawByHost = (machine: LiveMachine) => Promise<void>
 
 /**
- * Freezes the machine. The fence is drawn before the workspace is read again: a later operation has a higher one, so the host refuses
- * a freeze that comes too late. Calls during the freeze wait for its end, and thaw the machine.
+ * The fence is drawn before the workspace is read again: a later operation has a higher one, so the host refuses a late freeze. Calls
+ * during the freeze wait for its end, and thaw the machine.
  * @returns whether it is frozen, or may be.
  */
 export async function freeze(
@@ -28,7 +27,7 @@ export async function freeze(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     log.debug({ workspace_id, err: error }, 'not frozen')
-    // A frozen machine that is taken for running would hang its callers: a reconcile pass must find out.
+    // A frozen machine that is taken for running would hang its callers.
     if (error.code === 'internal' || error.code === 'invalid_answer') room.requestReconcile()
     if (error.code !== 'unreachable') return false
     // The freeze may have happened or may still happen: the next caller thaws it first.
@@ -37,7 +36,7 @@ export async function freeze(
   return true
 }
 
-/** Needs neither the host nor the database if the freezer file works. @returns whether it was frozen. */
+/** Needs neither the host nor the database if the freezer file works. */
 export async function thaw({ table, log }: ParkingContext, workspace_id: string, by_host: ThawByHost): Promise<boolean> {
   const machine = table.get(workspace_id)?.machine
   if (machine?.state !== 'frozen') return false
@@ -46,7 +45,7 @@ export async function thaw({ table, log }: ParkingContext, workspace_id: string,
   } catch (cause) {
     if (!(cause instanceof HostFailure)) throw cause
     log.warn({ workspace_id, err: cause }, 'a frozen machine could not be thawed')
-    // The next attempt then sees if another process has parked it.
+    // Another process may have parked it.
     await table.fresh(workspace_id).catch(() => undefined)
     throw wakeFailed(cause)
   }

@@ -4,8 +4,7 @@ import { createWorld, entryOf, type Process, type StartOptions, type World } fro
 import { HostFailure } from '../host/hostd.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
-// An operation waits for capacity while a call to the host or a guest fails or hangs, or while the cell knows less than the host.
-// No regular reconcile pass runs in these tests.
+// Calls fail or hang while an operation waits for capacity. No regular reconcile pass runs.
 
 const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND: StartOptions = {
@@ -44,7 +43,6 @@ async function hibernated(world: World, process: Process): Promise<string> {
   return id
 }
 
-/** Its first matching call from here on gets no answer. */
 function hangOnce(world: World, name: 'inventory' | 'glance' | 'stats', fits: (given: unknown[]) => boolean = () => true) {
   const { host } = world
   const own = host[name].bind(host) as (...given: unknown[]) => Promise<never>
@@ -138,7 +136,6 @@ test('a guest that does not report its commands does not keep other machines fro
   assert.deepEqual([(await world.workspace(first)).residency, (await world.workspace(second)).residency], ['resident', 'hibernated'])
 })
 
-/** The host has memory for this many machines, and the ledger counts on more. */
 function hasMemoryFor(world: World, machines: number): Disposable {
   const hooks = (['start', 'restore'] as const).map((verb) =>
     world.host.intercept(verb, 'before', async ({ subject }) => {

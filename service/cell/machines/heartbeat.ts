@@ -12,10 +12,10 @@ export interface SeenContext {
   in_contact(): boolean
 }
 
-/** A cell that is silent for a minute gets no new workspaces. Reports are frequent enough to lose one. */
+/** A cell that is silent for a minute gets no new workspaces. */
 const SEEN_MS = 15_000
 
-/** Reports that the cell and its host live. A reconcile pass grows with the number of workspaces, and would report too late. */
+/** A reconcile pass grows with the number of workspaces, and would report too late. */
 export function startHeartbeat(context: SeenContext, signal: AbortSignal): void {
   const { db, cell_id, clock, log } = context
   const failed = (error: unknown) => log.warn({ err: error }, 'the cell could not say that it lives')

@@ -59,7 +59,6 @@ for (const point of POINTS) {
       }
       if (mode === 'kill -9') await first.kill()
       if (mode !== 'throw') process = await successor(world, first, mode)
-      // The late process must not undo later changes.
       await awake(world, process, id)
       world.host.guest(id).memory.set('since', 'kept')
       if (mode === 'zombie') {
@@ -78,7 +77,7 @@ for (const point of POINTS) {
   }
 }
 
-/** zombie: the first process stalls for so long that its connection is taken for dead. */
+/** A zombie stalls for so long that its connection is taken for dead. */
 async function successor(world: World, first: Process, mode: 'kill -9' | 'zombie'): Promise<Process> {
   if (mode === 'zombie') await first.engine.close(0)
   return world.startProcess()

@@ -13,16 +13,16 @@ const RETRY_MS_MAX = 1000
 const TRIES_MAX = 30
 
 /**
- * Saves a machine to the disk and releases its memory. Before the commit every failure ends with the guest running again; after it
- * there is no way back. A call or an operation before the commit wins.
- * @returns whether it is hibernated; false if the workspace was used. Rejects if it could not be saved.
+ * Before the commit every failure ends with the guest running again; after it there is no way back. A call or an operation before the
+ * commit wins.
+ * @returns false if the workspace was used. Rejects if it could not be saved.
  */
 export async function hibernate(context: ParkingContext, workspace_id: string, machine: LiveMachine, mayPark: MayPark): Promise<boolean> {
   const { cell_id, db, table, ids } = context
   const move: Transition = { cell_id, workspace_id, epoch: machine.epoch, fence: await drawFence(db) }
   const entry = await table.fresh(workspace_id)
   if (!mayPark(entry, machine) || !(await beginHibernation(db, move))) return false
-  // The row releases its capacity with the commit, the machine only when it has ended.
+  // The row releases its capacity with the commit, the machine only at its end.
   using leaving = context.room.leaving(workspace_id, entry?.grants?.memory_mib ?? 0)
   const operation_id = ids.next()
   const checkpoint_id = ids.next()
@@ -67,7 +67,7 @@ async function stopSaved(
   }
 }
 
-/** Captures and commits. A lost answer is asked for again: the guest may run on only if nothing was committed. */
+/** A lost answer is asked for again: the guest may run on only if nothing was committed. */
 async function save(
   { host, db, table, clock, tries_max }: ParkingContext,
   move: Transition,
@@ -96,7 +96,6 @@ async function unpauseGuest(
   try {
     await persist(() => host.unpause(fence), tries_max)
   } catch (error) {
-    // The machine died, or a later attempt has taken over.
     log.warn({ workspace_id: fence.subject.id, err: error }, 'a machine that was not hibernated after all could not be let run')
     room.requestReconcile()
     return
@@ -105,7 +104,6 @@ async function unpauseGuest(
   await dropLeft({ host, log }, speak, { disk: null, checkpoints: [checkpoint_id] })
 }
 
-/** The reconciler deletes later what cannot be deleted now. */
 async function dropLeft(
   { host, log }: Pick<ParkingContext, 'host' | 'log'>,
   speak: (step: string) => CommandHeader,
@@ -119,7 +117,7 @@ async function dropLeft(
   }
 }
 
-/** Retries, so that a guest does not stay paused for want of an answer. A reconcile pass repairs what takes more tries. */
+/** A guest must not stay paused for want of an answer. A reconcile pass repairs the rest. */
 async function persist<T>(work: () => Promise<T>, tries_max = TRIES_MAX): Promise<T> {
   let wait_ms = RETRY_MS_MIN
   for (let tries = 1; ; tries += 1) {

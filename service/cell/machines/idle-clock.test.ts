@@ -187,7 +187,7 @@ test('idleness counts from the end of the last command, whether the cell saw it 
   const [unseen, seen] = [await running(world, { idle_policy: 'fixed:60' }), await running(world, { idle_policy: 'fixed:60' })]
   const kind = async (id: string) => (await lastOperation(world, id)).kind
   world.clock.advance(61)
-  // Both are due. The command of one ended ten seconds ago, unnoticed.
+  // The command of one ended ten seconds ago, unnoticed.
   const last_ended_at = new Date(world.clock.now().getTime() - 10_000)
   await lookNow(world, process, { last_ended_at })
   assert.deepEqual([await kind(unseen), (await world.workspace(unseen)).busy_until], ['open', last_ended_at])

@@ -17,15 +17,14 @@ export interface IdleContext {
   table: LiveTable
   log: Logger
   ask_activity: AskActivity
-  /** Every workspace counts as active at this time: the process saw no use before it. */
+  /** Every workspace counts as active at this time: the process saw no use before. */
   started_at: Date
 }
 
 const LOOK_MS = 5000
-/** A guest with running commands is asked again, because they may end early. No idle timeout after their end is shorter. */
+/** Running commands may end early. No idle timeout after their end is shorter. */
 const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 
-/** Last query of each guest with running commands, by workspace. */
 export type LastQueries = Map<string, Date>
 
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
@@ -46,7 +45,7 @@ export async function checkIdle(context: IdleContext, asked: LastQueries = new M
   }
 }
 
-/** A guest may take two seconds to answer: one after the other, sixty of them would delay all other checks for minutes. */
+/** A guest may take two seconds to answer: sixty of them in turn would delay all other checks for minutes. */
 const AT_ONCE_MAX = 16
 
 async function lookAt(context: IdleContext, row: IdleRow, asked: LastQueries, now: Date): Promise<void> {
@@ -72,7 +71,6 @@ function askAgain({ id, busy_until }: IdleRow, asked: LastQueries, now: Date): b
   return last === undefined || now.getTime() - last.getTime() >= ASK_AGAIN_MS
 }
 
-/** The row as if all activity in memory were written. */
 export function withUnwrittenActivity({ table, started_at }: Pick<IdleContext, 'table' | 'started_at'>, row: IdleRow): IdleRow {
   const last = table.activity.lastActive(row.id)
   const active_at = new Date(Math.max(row.active_at.getTime(), started_at.getTime(), last?.getTime() ?? 0))
@@ -83,10 +81,7 @@ function later(a: Date | null, b: Date | null): Date | null {
   return a !== null && (b === null || a > b) ? a : b
 }
 
-/**
- * Whether running or recently ended commands postpone idleness. Asks only guests that are about to be suspended or were busy: a query to
- * every guest every few seconds would keep them all awake.
- */
+/** Frequent queries to every guest would keep them all awake: only guests that are due or were busy are asked. */
 async function commandsKeep(context: IdleContext, seen: IdleRow, asked: LastQueries, now: Date): Promise<boolean> {
   const machine = (context.table.get(seen.id) ?? (await context.table.fresh(seen.id)))?.machine
   const said = machine?.state === 'running' ? await context.ask_activity(machine) : null
@@ -104,13 +99,12 @@ async function commandsKeep(context: IdleContext, seen: IdleRow, asked: LastQuer
   return true
 }
 
-/** Checks again under the row's lock: a call, a cancellation or a keepalive may have come while the guest was asked. */
+/** A call, a cancellation or a keepalive may have come meanwhile. */
 async function end(context: IdleContext, workspace_id: string, now: Date): Promise<void> {
   const begun = await beginBySystem(context, workspace_id, (row) => operationOf(context, row, now), now, 'delete')
   if (begun) context.log.info({ workspace_id, operation_id: begun.id, ...begun.input }, `idle: ${begun.kind}`)
 }
 
-/** The operation that idleness requires now; null: none yet. */
 function operationOf(context: IdleContext, row: IdleRow, now: Date): SystemOperation | null {
   if (context.table.activity.inUse(row.id)) return null
   const due = nextIdleEnd(withUnwrittenActivity(context, row))

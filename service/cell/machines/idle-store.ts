@@ -9,7 +9,7 @@ import type { Db } from '../../db/database.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { Tx } from '../../db/reader.ts'
 
-/** A running workspace that no operation holds, with the facts of its idleness. */
+/** A running workspace that no operation holds. */
 export interface IdleRow extends IdleFacts {
   id: string
   organization_id: string
@@ -19,7 +19,6 @@ export interface IdleRow extends IdleFacts {
   cell_id: string | null
 }
 
-/** Every workspace of the cell that may soon be idle, or whose suspend request may be void. */
 export async function readIdle(db: Db, cell_id: string, now: Date): Promise<IdleRow[]> {
   const latest = new Date(now.getTime() - LIMITS.idle.adaptive_seconds_min * 1000)
   const rows = await running(db)
@@ -33,7 +32,7 @@ export async function readIdle(db: Db, cell_id: string, now: Date): Promise<Idle
 }
 
 /**
- * Workspaces of organizations that have used up an allowance: they are suspended, idle or not (App, "Workspace observed state").
+ * App, "Workspace observed state".
  * @param failed_before leaves out workspaces with a suspend that failed since then.
  */
 export async function readExhausted(db: Db, cell_id: string, failed_before: Date): Promise<string[]> {
@@ -54,7 +53,7 @@ export interface DiskHolder extends IdleRow {
   residency: string
 }
 
-/** Workspaces whose idle policy lets the service choose the time of their suspend. */
+/** Their idle policy lets the service choose the time of their suspend. */
 export async function readDiskHolders(db: Db, cell_id: string, now: Date): Promise<DiskHolder[]> {
   const latest = new Date(now.getTime() - LIMITS.idle.adaptive_seconds_min * 1000)
   const rows = await running(db)
@@ -72,7 +71,7 @@ export async function readDiskHolders(db: Db, cell_id: string, now: Date): Promi
   return rows.map((row) => ({ ...idleRow(row), disk_gib: row.disk_gib, residency: row.residency }))
 }
 
-/** Disk of workspaces that are being suspended or deleted: it counts as in use until the end. */
+/** Disk of workspaces that are being suspended or deleted counts as in use until the end. */
 export async function readComingDisk(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql<{ disk_gib: number }>`
     select coalesce(sum(g.disk_gib), 0)::int as disk_gib
@@ -124,7 +123,7 @@ export interface SystemOperation {
 }
 
 /**
- * Begins an operation for the service by the rules for a caller, in one transaction.
+ * The rules for a caller apply to the service too.
  * @param choose judges the locked row; null begins nothing.
  * @param recorded the kind that writes an audit event. An idle suspend writes none: its input has the reason.
  * @returns null also if the workspace is held or does not run any more.
@@ -137,7 +136,7 @@ export async function beginBySystem(
   recorded: SystemOperation['kind'],
 ): Promise<SystemOperation | null> {
   const work = async (tx: ChangeTx) => {
-    // Locked first, then read: a single statement that waits for the lock would see an outdated hold.
+    // A single statement that waits for the lock would see an outdated hold.
     await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
     const found = await running(tx).where('w.id', '=', workspace_id).executeTakeFirst()
     if (found === undefined) return null
@@ -175,7 +174,7 @@ function deletion(now: Date) {
 
 export type SuspendAsked = Pick<IdleRow, 'id' | 'suspend_requested_at'>
 
-/** Drops the request that a later tool call has made void. A newer request stays. */
+/** A newer request stays. */
 export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<void> {
   await db
     .updateTable('workspaces')
@@ -185,12 +184,10 @@ export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<vo
     .execute()
 }
 
-/** Stores until when commands count, or when the last one ended. */
 export async function noteBusy(db: Db, workspace_id: string, busy_until: Date): Promise<void> {
   await db.updateTable('workspaces').set({ busy_until }).where('id', '=', workspace_id).execute()
 }
 
-/** An idle suspend failed: each failure delays the next one longer. */
 export async function noteFailure(tx: Tx, workspace_id: string, now: Date): Promise<void> {
   const { idle_failures } = await tx
     .updateTable('workspaces')

@@ -12,7 +12,6 @@ interface Alone extends AsyncDisposable {
   table: LiveTable
 }
 
-/** A table without a running cell. */
 async function tableAlone(world: World, entries_max?: number): Promise<Alone> {
   const cell_id = world.ids.next()
   const listener = await openListener(world.database.options('berth_cell'), cellChannels(cell_id))

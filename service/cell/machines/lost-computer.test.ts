@@ -28,7 +28,6 @@ test("on a lost computer's replacement each workspace reports its loss and can b
   for (const id of [running, suspended, deleting]) assert.equal((await world.workspace(id)).observed_state, 'deleted')
   await next.close()
 
-  // The lost computer still has all of its machines and disks.
   const back = await world.startProcess()
   await back.engine.watch()?.sweep()
   await assertNothingIsLeft(world)

@@ -4,7 +4,7 @@ import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { StartupState } from '../../db/schema-templates.ts'
 import type { Db } from '../../db/database.ts'
 
-/** Another writer has changed the row: this attempt's view is outdated, and it must write nothing. */
+/** Another writer has changed the row: this attempt must write nothing. */
 export class LostRace extends Error {
   constructor(what: string) {
     super(`${what} has moved on`)
@@ -27,15 +27,13 @@ export interface MachineRow {
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
   layers: string[]
-  /** For a test instance of a draft: the draft's state whose layer this workspace has not been given yet. null: none. */
+  /** For a test instance: the draft's state whose layer it has not been given yet. */
   unmade_state: string | null
   volumes: MachineVolume[]
-  /** null: its template version has no start-up. */
   startup: StartupState | null
   deleted_at: Date | null
 }
 
-/** Whether the workspace counts as running without a usable machine: it is hibernated, or is being restored. */
 export function isHibernated({ residency }: MachineRow): boolean {
   return residency !== 'resident'
 }

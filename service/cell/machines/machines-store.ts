@@ -2,14 +2,13 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { Resources } from '../../db/schema.ts'
 
-/** Grants of an organization on a cell: of its machines, and of reservations by running operations. */
+/** Also counts reservations by running operations. */
 export interface Granted extends Resources {
   organization_id: string
-  /** Machines and reservations that are not hibernated: each takes headroom beyond its grant. */
+  /** Not hibernated: each takes headroom beyond its grant. */
   awake: number
 }
 
-/** A hibernated machine counts with its disk alone. Organizations without grants are left out. */
 export async function grantsByOrganization(db: Db, cell_id: string): Promise<Granted[]> {
   const { rows } = await sql<Granted>`
     select organization_id, coalesce(sum(disk_gib), 0)::int as disk_gib,

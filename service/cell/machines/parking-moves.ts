@@ -1,7 +1,6 @@
 export const PARKING_MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
 export type ParkingMove = (typeof PARKING_MOVES)[number]
 
-/** Results of an eviction: made, undone (it was used again or commands ran), failed. */
 export const EVICTIONS = ['made', 'undone', 'failed'] as const
 export type Eviction = (typeof EVICTIONS)[number]
 

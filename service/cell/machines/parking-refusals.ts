@@ -5,10 +5,9 @@ import { refusedMemory, WAY_OUT } from '../host/memory-refusal.ts'
 const RETRY_SECONDS = 1
 /** A refused memory stays refused until an operator acts. */
 const REFUSED_RETRY_SECONDS = 60
-/** Capacity is released when a workspace is suspended, parked or deleted. */
 const FULL_RETRY_SECONDS = 5
 
-/** See Cell, "File, parking and host reasons". */
+/** Cell, "File, parking and host reasons". */
 export function wakeFailed(cause?: unknown): Failure {
   const memory = cause instanceof HostFailure ? refusedMemory(cause) : undefined
   if (memory === undefined) {

@@ -4,7 +4,7 @@ import type { MachineVolume, Resources } from '../../db/schema.ts'
 import type { CheckpointInfo } from '../host/hostd.ts'
 import { dropSuperseded } from './superseded-store.ts'
 
-/** One transition of a machine between resident and hibernated. A later one with a higher fence takes over. */
+/** A later transition with a higher fence takes over. */
 export interface Transition {
   cell_id: string
   workspace_id: string
@@ -18,7 +18,7 @@ function ofMove({ workspace_id, epoch }: Transition) {
   return sql<boolean>`id = ${workspace_id} and observed_state = 'running' and deleted_at is null and ownership_epoch = ${epoch}`
 }
 
-/** @returns false if it is not resident, an operation holds it, or a higher fence has taken over. */
+/** @returns false if it is not resident, is held, or a higher fence has taken over. */
 export async function beginHibernation(db: Db, move: Transition): Promise<boolean> {
   const { rows } = await sql`
     update workspaces set residency_fence = ${move.fence}
@@ -27,7 +27,6 @@ export async function beginHibernation(db: Db, move: Transition): Promise<boolea
   return rows.length === 1
 }
 
-/** Files that no row names after the commit. */
 export interface UnreferencedFiles {
   disk: string | null
   checkpoints: string[]
@@ -78,7 +77,7 @@ export async function commitHibernation(
   })
 }
 
-/** Whether that commit happened; asked when its answer was lost. */
+/** Asked when the answer of the commit was lost. */
 export async function isHibernatedBy(db: Db, { workspace_id, fence }: Transition): Promise<boolean> {
   const row = await db.selectFrom('workspaces').select(['residency', 'residency_fence']).where('id', '=', workspace_id).executeTakeFirst()
   return row?.residency === 'hibernated' && row.residency_fence === fence
@@ -90,10 +89,10 @@ export interface HibernatedMachine {
   volumes: MachineVolume[]
 }
 
-/** During start-up an operation holds the workspace, but its machine serves calls: with `gate` open a call may wake it. */
+/** During start-up an operation holds the workspace with `gate` open: its machine serves calls, and a call may wake it. */
 const NOT_SHUT = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id and h.gate <> 'open')`
 
-/** @returns null if it is not hibernated, an operation holds it, or a higher fence has taken over. */
+/** @returns null if it is not hibernated, is held, or a higher fence has taken over. */
 export async function beginWake(db: Db, move: Transition): Promise<HibernatedMachine | null> {
   const { rows } = await sql<Resources & Omit<HibernatedMachine, 'resources'>>`
     update workspaces set residency = 'restoring', residency_fence = ${move.fence}
@@ -107,7 +106,7 @@ export async function beginWake(db: Db, move: Transition): Promise<HibernatedMac
   return { checkpoint_id, resources, volumes }
 }
 
-/** A running operation has already commanded the host, so a machine restored before is dead. A waiting operation lets a transition end. */
+/** A running operation has already commanded the host: a machine restored before is dead. A waiting operation lets a transition end. */
 const IN_HAND = sql<boolean>`exists (
   select from workspace_holds h join operations o on o.id = h.operation_id
   where h.workspace_id = workspaces.id and h.gate <> 'open' and o.state = 'running')`
@@ -137,7 +136,7 @@ export async function undoWake(db: Db, { workspace_id, fence }: Transition): Pro
 }
 
 /**
- * Ends an abandoned transition, and keeps a late process from committing it.
+ * A late process cannot commit an ended transition.
  * @returns false if a higher fence has taken over.
  */
 export async function endTransition(db: Db, workspace_id: string, fence: number): Promise<boolean> {

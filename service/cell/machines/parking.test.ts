@@ -19,12 +19,11 @@ import { workspaceSubject } from '../host/subject.ts'
 
 interface Bed {
   id: string
-  /** Advances the clock; the residency clock runs before and after. */
   pass(seconds: number, meanwhile?: () => void): Promise<void>
   entry(): WorkspaceEntry
   state(): string | undefined
   shown(): Shown
-  /** The guest's answer about its commands; null: none. */
+  /** null: no answer. */
   said: { current: Partial<GuestActivity> | null }
   context: ResidencyContext
 }

@@ -23,7 +23,7 @@ export interface ResidencyContext {
   park_after: ParkAfter
   ask_activity: AskActivity
   questions: AgentCallCounter
-  /** Everything counts as used when the process begins to act. */
+  /** Everything counts as used at this time. */
   started_at: Date
 }
 
@@ -32,20 +32,16 @@ interface Watched {
   counters: Counters
   looked_ms: number
   busy_at: Date
-  /** The sample at `busy_at`. */
   busy: { counters: Counters; looked_ms: number }
-  /** Not asked again before then: commands ran when it was last asked. */
   ask_again_at: Date
-  /** Queries in a row without an answer. */
   unsaid: number
 }
 
 export type WatchedMachines = Map<string, Watched>
 
 const LOOK_MS = 1000
-/** A guest with running commands is asked again: they may end at any time. */
 const ASK_AGAIN_MS = 5000
-/** A minute, as long as the probe gives a busy guest. Without a limit a guest that breaks off each answer would stay for ever. */
+/** A minute, as long as the probe gives a busy guest. A guest that breaks off each answer must not stay for ever. */
 const UNSAID_MAX = 12
 const MOVES_MAX = 8
 
@@ -64,7 +60,6 @@ export function residencyClock(context: ResidencyContext, watched: WatchedMachin
   )
 }
 
-/** Checks every machine. A machine in use or already parked costs no query. */
 export async function lookAtResidency(context: ResidencyContext, watched: WatchedMachines, now: Date = context.clock.now()): Promise<void> {
   const { parking, park_after } = context
   const known = context.table.known()
@@ -86,7 +81,7 @@ export function hasMachine(entry: WorkspaceEntry): entry is Parked {
   return entry.machine !== null && entry.here && entry.observed_state === 'running'
 }
 
-/** True also before parking: the counters may have moved since the last sample. */
+/** The counters may have moved since the last sample, so it holds also before parking. */
 function isWatched(step: ReturnType<typeof residencyStep>): boolean {
   return step !== 'keep' && step !== 'thaw'
 }
@@ -113,7 +108,6 @@ export function latest(first: Date, ...others: (Date | undefined)[]): Date {
   return others.reduce<Date>((last, date) => (date !== undefined && date > last ? date : last), first)
 }
 
-/** Samples machines that may soon be parked. The others are forgotten, and start over when they are unused again. */
 async function watch({ host, clock, questions }: ResidencyContext, watched: WatchedMachines, entries: Parked[]): Promise<void> {
   const names = new Set(entries.map(({ id }) => id))
   for (const id of watched.keys()) if (!names.has(id)) watched.delete(id)
@@ -131,11 +125,11 @@ function nextWatched(before: Watched | undefined, read: MachineCounters, asked: 
   const { fence, cpu_usec, rx_bytes, tx_bytes } = read
   const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
   const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: asked.ended, questions_begun: asked.begun }
-  // Use before the first sample is not known: it counts as use.
+  // Use before the first sample is unknown: it counts as use.
   const look = { counters, looked_ms }
   if (before?.fence !== fence) return { fence, ...look, busy_at: now, busy: look, ask_again_at: now, unsaid: 0 }
-  // A query under way at a sample is allowed for in both spans; slow queries would hide small traffic. Over the whole time since the
-  // machine was busy each query is allowed for once.
+  // Slow queries would hide small traffic: a query under way at a sample is allowed for in both spans. Over the whole time since it was
+  // busy each query is allowed for once.
   const spans = [before, before.busy]
   if (spans.some((since) => wasBusy(since.counters, counters, looked_ms - since.looked_ms)))
     return { ...before, ...look, busy_at: now, busy: look }
@@ -163,8 +157,8 @@ async function take(
 }
 
 /**
- * Whether commands started through exec run. A guest that does not answer counts as running for a while: the probe finds out whether
- * it hangs. Stores when the last command ended, since a parked guest cannot be asked.
+ * A guest that does not answer counts as running for a while: the probe finds out whether it hangs. A parked guest cannot be asked, so the
+ * end of its last command is stored.
  */
 export async function commandsRun(
   { db, ask_activity }: Pick<ResidencyContext, 'db' | 'ask_activity'>,

@@ -1,16 +1,16 @@
-/** How long a machine is unused before it is parked; 0: never. */
+/** 0: never. */
 export interface ParkAfter {
   freeze_after_seconds: number
   hibernate_after_seconds: number
 }
 
-/** How long a workspace or its template wants background work to go on that uses neither processor nor network. */
+/** For background work that uses neither processor nor network. */
 export interface Background {
   seconds: number
   by: 'workspace' | 'template'
 }
 
-/** Times of one machine: never sooner than its cell's, with the same time between freeze and hibernation. Pure. */
+/** Never sooner than the cell's times, with the same time between freeze and hibernation. */
 export function parkAfterOf(cell: ParkAfter, background: Background | null): ParkAfter & { by: Background['by'] | 'cell' } {
   const { freeze_after_seconds: freeze, hibernate_after_seconds: hibernate } = cell
   const first = firstSeconds(cell)
@@ -19,29 +19,25 @@ export function parkAfterOf(cell: ParkAfter, background: Background | null): Par
   return { freeze_after_seconds: later(freeze), hibernate_after_seconds: later(hibernate), by: background.by }
 }
 
-/** Time until it is first parked, frozen or hibernated; 0: never. Pure. */
 export function firstSeconds({ freeze_after_seconds, hibernate_after_seconds }: ParkAfter): number {
   return freeze_after_seconds > 0 ? freeze_after_seconds : hibernate_after_seconds
 }
 
 export interface ResidencyFacts {
   state: 'running' | 'paused' | 'frozen'
-  /** An operation holds the workspace. */
   held: boolean
-  /** A tool call in progress, an attached stream or terminal. */
   in_use: boolean
   keepalive_until: Date | null
   hinted_until: Date | null
-  /** End of the last call or stream, or the last wake. */
   used_at: Date
-  /** Last sample that showed use of processor or network; null: not sampled yet. */
+  /** null: not sampled yet. */
   busy_at: Date | null
 }
 
 /** watch: sample its counters, since it may soon be parked. */
 export type ResidencyStep = 'keep' | 'thaw' | 'watch' | 'freeze' | 'hibernate'
 
-/** The next step for a machine (Cell, "Parking"). The caller asks for its commands before it parks it. Pure. */
+/** Cell, "Parking". The caller asks for its commands before it parks it. */
 export function residencyStep(facts: ResidencyFacts, after: ParkAfter, now: Date): ResidencyStep {
   if (facts.state === 'paused' || facts.held) return 'keep'
   if (isWanted(facts, now)) return facts.state === 'frozen' ? 'thaw' : 'keep'
@@ -54,7 +50,6 @@ export function residencyStep(facts: ResidencyFacts, after: ParkAfter, now: Date
   return isOver(after.hibernate_after_seconds, quiet_seconds) ? 'hibernate' : 'watch'
 }
 
-/** Whether it stays resident, whatever its guest does. */
 export function isWanted({ in_use, keepalive_until, hinted_until }: ResidencyFacts, now: Date): boolean {
   return in_use || isAhead(keepalive_until, now) || isAhead(hinted_until, now)
 }
@@ -73,11 +68,10 @@ function secondsSince(date: Date, now: Date): number {
 
 export interface Kept {
   reason: 'operation' | 'use' | 'keepalive' | 'wake_hint' | 'command' | 'busy' | 'recent' | 'never_parked'
-  /** Earliest time of parking; null: unknown. */
   park_at: Date | null
 }
 
-/** Why a machine is not parked: the first reason that applies, in the order of residencyStep. Pure. */
+/** Reports the first reason that applies, in the order of residencyStep. */
 export function keptBy(facts: ResidencyFacts, commands_run: boolean, after: ParkAfter, now: Date): Kept {
   const kept = (reason: Kept['reason']): Kept => ({ reason, park_at: null })
   if (facts.state === 'paused' || facts.held) return kept('operation')
@@ -103,17 +97,16 @@ export interface Counters {
   questions_begun: number
 }
 
-/** Share of an idle guest: measured 0.02 of a slow processor, for its engine and its memory guard. */
+/** Measured for an idle guest: 0.02 of a slow processor, for its engine and its memory guard. */
 const IDLE_CPU_SHARE = 0.06
-/** One of our own queries with its connection: measured 650 in and 700 out. */
+/** Measured for one of our own queries with its connection: 650 in and 700 out. */
 const QUESTION_BYTES = 850
 const QUESTION_CPU_USEC = 5000
-/** Last packets of a query's connection, up to a second after it (measured 132 each way), and address resolution. */
+/** Last packets of a query's connection (measured 132 each way, up to a second later), and address resolution. */
 const IDLE_BYTES_PER_SECOND = 200
 
-/** Whether processes in the machine used processor or network between two samples. Pure. */
 export function wasBusy(before: Counters, after: Counters, elapsed_ms: number): boolean {
-  // Counts all queries that can fall between the two: one under way at a sample counts in both spans.
+  // A query under way at a sample counts in both spans.
   const asked = after.questions_begun - before.questions_ended
   const idle_cpu_usec = elapsed_ms * 1000 * IDLE_CPU_SHARE + asked * QUESTION_CPU_USEC
   const idle_bytes = (elapsed_ms / 1000) * IDLE_BYTES_PER_SECOND + asked * QUESTION_BYTES

@@ -6,7 +6,6 @@ import { createSaveFailures } from './save-failures.ts'
 const failed = (code: HostFailureCode) =>
   new Error('The machine could not be saved', { cause: new HostFailure(code, 'it did not work', { retryable: true }) })
 
-/** Seconds until each retry: by the residency clock, and for waiting requests. */
 function waits(errors: Error[]): [number, number][] {
   const failures = createSaveFailures({ now: () => new Date(0), monotonic_ms: () => 0 })
   return errors.map((error) => {

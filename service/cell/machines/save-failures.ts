@@ -1,13 +1,11 @@
 import type { Clock } from '../../lib/clock.ts'
 import { HostFailure } from '../host/hostd.ts'
 
-/** unused: no caller uses it. room: a request waits for its capacity. */
 export type WhyHibernate = 'unused' | 'room'
 
-/** machine: its memory could not be written. passing: hostd, the pool or the database failed, which says nothing about the machine. */
+/** A passing failure of hostd, the pool or the database says nothing about the machine. */
 export type FailureKind = 'machine' | 'passing'
 
-/** Wait before a save is retried: doubled with each failure, up to the maximum. */
 const WAITS: Record<FailureKind, Record<WhyHibernate, { first_seconds: number; most_seconds: number }>> = {
   machine: { unused: { first_seconds: 60, most_seconds: 6 * 3600 }, room: { first_seconds: 5, most_seconds: 60 } },
   passing: { unused: { first_seconds: 1, most_seconds: 60 }, room: { first_seconds: 1, most_seconds: 5 } },
@@ -16,7 +14,6 @@ const WAITS: Record<FailureKind, Record<WhyHibernate, { first_seconds: number; m
 export interface SaveFailures {
   note(workspace_id: string, error: unknown): void
   forget(workspace_id: string): void
-  /** null: it did not fail. */
   last(workspace_id: string): { kind: FailureKind; again_at: Record<WhyHibernate, Date> } | null
   forgetOthers(known: ReadonlySet<string>): void
 }

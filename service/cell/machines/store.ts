@@ -121,7 +121,6 @@ function envOf(settings: object): Record<string, string> {
   return 'env' in settings && typeof settings.env === 'object' && settings.env !== null ? (settings.env as Record<string, string>) : {}
 }
 
-/** Workspaces that this cell loads at its start. */
 export async function residentIds(db: Db, cell_id: string): Promise<string[]> {
   const rows = await db
     .selectFrom('workspaces')
@@ -139,7 +138,7 @@ export interface Activity {
   keepalive_until: Date | null
 }
 
-/** Moves times forward only: an older report cannot undo a newer one. */
+/** An older report cannot undo a newer one. */
 export async function writeActivity(db: Db, activity: Activity[]): Promise<void> {
   const column = (pick: (one: Activity) => Date | null) => activity.map((one) => pick(one)?.toISOString() ?? null)
   await sql`

@@ -1,6 +1,6 @@
 import type { Tx } from '../../db/reader.ts'
 
-/** Deletes rows before files: a row must never name files that are gone. @returns the checkpoints whose files may be deleted. */
+/** Rows go before files: a row must never name files that are gone. */
 export async function dropSuperseded(tx: Tx, workspace_id: string, kept: string): Promise<string[]> {
   const rows = await tx
     .deleteFrom('checkpoints')

@@ -5,23 +5,21 @@ import type { Background } from './residency-rules.ts'
 import type { ActivitySource, ObservedUse } from './activity.ts'
 import type { LiveMachine } from '../host/live-machine.ts'
 
-/** Why a machine ended, as streams on it report it. */
 export type GoneReason =
-  | 'deleted' // 401 revoked_workspace for calls, close code 4410 for streams
+  | 'deleted' // calls: 401 revoked_workspace; streams: close code 4410
   | 'epoch_ended' // suspended, restarted or moved: stale_epoch, 4409
   | 'died' // the engine was killed: workspace_not_running, 4409
 
 export interface Hold {
   operation_id: string
-  /** undefined: unknown to this version. */
   operation_kind: OperationKind | undefined
   gate: 'open' | 'read_only' | 'closed'
 }
 
-/** Residency of a running workspace's machine (Cell, "Parking"). It is no state of the workspace. */
+/** Cell, "Parking". */
 export type ResidencyState = 'resident' | 'frozen' | 'hibernated' | 'restoring'
 
-/** One workspace as this cell sees it. Immutable: a change makes a new entry. */
+/** Immutable: a change makes a new entry. */
 export interface WorkspaceEntry {
   readonly id: string
   readonly organization_id: string
@@ -37,57 +35,48 @@ export interface WorkspaceEntry {
   /** False: another cell has it (stale_endpoint). */
   readonly here: boolean
   readonly hold: Hold | null
-  /** Checkpoint that it would start from; null: only its layers. */
+  /** null: it would start from its layers alone. */
   readonly checkpoint_id: string | null
-  /** Its own layers, or those of its template version; lowest first. */
+  /** Lowest first. */
   readonly layers: readonly string[]
   readonly tokens_revoked_before: Date | null
   readonly template_env: Readonly<Record<string, string>>
   readonly inputs: Readonly<Record<string, string>>
-  /** Secrets are bound to it; kept for while the database is away. */
+  /** Kept for while the database is away. */
   readonly has_secrets: boolean
   readonly grants: Resources | null
-  /** Column of its row: only a resident workspace has a machine. */
   readonly residency: 'resident' | 'hibernated' | 'restoring'
   /** Last use by its row: a few seconds late. */
   readonly active_at: Date
-  /** Kept resident until then, when the row was last read. */
   readonly keepalive_until: Date | null
-  /** How long it is not parked while unused and quiet; null: no setting of its own. */
   readonly background: Background | null
-  /** Suspend that was requested for when idle; null: none, or cancelled by a tool call. */
+  /** null: none, or cancelled by a tool call. */
   readonly suspend_requested_at: Date | null
-  /** null: nothing runs, or hostd has not reported yet where. */
+  /** null: nothing runs, or hostd has not reported it yet. */
   readonly machine: LiveMachine | null
-  /** Fires once, with a GoneReason as its reason, when this epoch's machine ends or the workspace is deleted. */
+  /** Fires once, with a GoneReason, when this epoch's machine ends or the workspace is deleted. */
   readonly gone: AbortSignal
 }
 
 export type ActivityKind =
-  | 'tool_call' // counts for everything, and cancels a pending suspend request
-  | 'other' // keeps the machine in use without cancelling a suspend request: a port request, a keepalive
+  | 'tool_call' // also cancels a pending suspend request
+  | 'other' // a port request, a keepalive
 
-/** The gateway's view of the machines: from memory, except load and fresh. */
 export interface MachineTable {
-  /** undefined: not in memory, use load(). Never waits. */
+  /** undefined: not in memory, use load(). */
   get(workspace_id: string): WorkspaceEntry | undefined
-  /** From the database on first use, then kept fresh by NOTIFY. undefined: no such workspace. */
+  /** undefined: no such workspace. */
   load(workspace_id: string): Promise<WorkspaceEntry | undefined>
   /**
-   * Reads again. Call it before refusing for a state, a hold or an epoch: a change that the API has just reported to the caller may not
-   * have arrived here. Concurrent callers share one query.
+   * Call it before refusing for a state, a hold or an epoch: a change that the API has just reported may not have arrived here. Concurrent
+   * callers share one query.
    */
   fresh(workspace_id: string): Promise<WorkspaceEntry | undefined>
   touch(workspace_id: string, kind: ActivityKind): void
-  /**
-   * A call or an attached stream in progress. A suspend waits shortly for calls before it pauses the guest, never for streams.
-   * Disposing counts as activity.
-   */
+  /** A suspend waits shortly for calls before it pauses the guest, never for streams. Disposing counts as activity. */
   holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: ActivitySource): Disposable
-  /** undefined: this process observed none. */
   seen(workspace_id: string): ObservedUse | undefined
-  /** Milliseconds since contact with the database was last proven; from 30,000 on the gateway refuses new calls with 503. */
+  /** From 30,000 on the gateway refuses new calls with 503. */
   databaseLostMs(): number
-  /** Keeps the workspace resident and from idle suspend until then. It is no tool activity. */
   keepalive(workspace_id: string, until: Date): void
 }

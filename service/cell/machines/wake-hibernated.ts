@@ -12,17 +12,15 @@ import { drawFence } from './settle-store.ts'
 import { workspaceSubject } from '../host/subject.ts'
 import type { CapacityRequest } from '../capacity/allocator.ts'
 
-/** Part of a call's waiting time that is left for the restore once capacity is granted. */
 const RESTORE_MS = 1000
-/** Pause before the host is asked again: it may know its use better than the ledger. */
+/** The host may know its use better than the ledger. */
 const AGAIN_MS = 100
 
-/** Limits concurrent restores; the others wait. */
 export type RestoreSemaphore = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
- * Restores a hibernated machine in its own epoch. Until the commit the checkpoint is the workspace, and no failure changes it. Packets
- * leave only after the commit, since a guest runs by itself. Waits for capacity while some can be made and callers wait.
+ * Until the commit the checkpoint is the workspace, and no failure changes it. Packets leave only after the commit, since a guest runs by
+ * itself.
  * @returns false if it is not hibernated any more: the caller checks again.
  */
 export async function wakeHibernated(
@@ -44,7 +42,7 @@ export async function wakeHibernated(
     if (error instanceof Failure) throw error
     context.room.requestReconcile() // the row may say restoring, and the machine may exist
     if (databaseIsUnavailable(error)) throw error
-    // The call was not made and the workspace is unchanged: its caller may try again.
+    // The call was not made and the workspace is unchanged.
     context.log.error({ workspace_id, err: error }, 'a wake fell over')
     throw wakeFailed(error)
   }
@@ -70,7 +68,7 @@ async function wakeOnce(
   const check = () => {
     if (isHeld()) throw takenOver()
   }
-  if (isHeld()) await table.fresh(workspace_id) // the table may not know yet that the operation has ended
+  if (isHeld()) await table.fresh(workspace_id) // the operation may have ended
   const given = await room.acquire(want, reserve, Math.max(limit_ms, 0), { check })
   if (given === null) throw hostFull()
   const sleeper = given.value
@@ -84,7 +82,7 @@ async function wakeOnce(
   const machine = await inTurn(() => restoreAndCommit(context, move, sleeper, speak))
   if (machine === 'again') return machine
   await failpoint('wake.W4')
-  // The row is read at the same time: calls pass only after both.
+  // Calls pass only after both.
   await Promise.all([finish(context, machine, speak), table.fresh(workspace_id)])
   return true
 }
@@ -102,7 +100,6 @@ function wantOf({ table, clock }: ParkingContext, workspace_id: string): Capacit
   }
 }
 
-/** @returns again: the host had no capacity after all, and it stays hibernated. */
 async function restoreAndCommit(
   context: ParkingContext,
   move: Transition,
@@ -135,10 +132,10 @@ async function restoreAndCommit(
   }
 }
 
-/** After these errors a machine may exist that no row names. */
+/** A machine may exist that no row names. */
 const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal', 'no_capacity'] as const)
 
-/** Restores it. A machine of an interrupted transition is rare, so it is stopped only if it is in the way. */
+/** A machine of an interrupted transition is rare: it is stopped only if it is in the way. */
 async function restoreAlone(
   { host }: ParkingContext,
   speak: (step: string) => CommandHeader,
@@ -163,10 +160,10 @@ async function finish(
     await host.connect(speak('connect'))
   } catch (error) {
     log.warn({ workspace_id: machine.subject.id, err: error }, 'a woken machine is not connected yet')
-    room.requestReconcile() // a reconcile pass connects it
+    room.requestReconcile()
   }
   if (machine.dropped.length === 0) return
   host.deleteCheckpoints({ ...speak('drop-checkpoint'), names: machine.dropped }).catch((error: unknown) => {
-    log.debug({ err: error }, 'left to the reconciler') // no caller waits for it
+    log.debug({ err: error }, 'left to the reconciler')
   })
 }

@@ -8,11 +8,10 @@ export interface Judged extends SpendRow {
   organization_id: string
   allowance: object | null
   has_grants: boolean
-  /** Thresholds already recorded in this period, as `spend_cap 80`. */
+  /** As `spend_cap 80`, of this period. */
   told: string[]
 }
 
-/** Organizations with a limited plan and a running workspace on this cell, and organizations whose allowance is exhausted. */
 export function readJudged(reads: Reader, cell_id: string, period_starts_at: Date): Promise<Judged[]> {
   return reads.rows(
     'usage.judged',
@@ -27,7 +26,7 @@ export function readJudged(reads: Reader, cell_id: string, period_starts_at: Dat
   )
 }
 
-/** @param before as read; a concurrent change by another writer is kept */
+/** A concurrent change by another writer is kept. */
 export async function writeAllowance(
   db: Db,
   { organization_id, allowance_exhausted: before }: Pick<Judged, 'organization_id' | 'allowance_exhausted'>,
@@ -42,7 +41,7 @@ export async function writeAllowance(
   return Number(numUpdatedRows) > 0
 }
 
-/** Inserts each alert once, also when several cells find it. */
+/** Several cells may find the same alert. */
 export async function insertAlerts(
   db: Db,
   of: { organization_id: string; period_starts_at: Date; reached_at: Date },

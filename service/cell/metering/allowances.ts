@@ -22,11 +22,7 @@ export interface JudgeContext {
   log: Logger
 }
 
-/**
- * Compares the usage of the billing period with plans, credits and spend caps (App, "Reasons" of 402 allowance_exhausted). Draws credits
- * and records reached thresholds. States set by an operator are left alone.
- * @returns the organizations whose state changed
- */
+/** App, "Reasons" of 402 allowance_exhausted. States set by an operator are left alone. */
 export async function judgeAllowances(context: JudgeContext): Promise<string[]> {
   const changed: string[] = []
   const failures: unknown[] = []
@@ -35,7 +31,7 @@ export async function judgeAllowances(context: JudgeContext): Promise<string[]> 
     try {
       if (await judgeOne(context, one, now)) changed.push(one.organization_id)
     } catch (error) {
-      failures.push(error) // continue with the other organizations
+      failures.push(error)
     }
   }
   if (failures.length > 0) throw new AggregateError(failures, 'some organizations could not be judged')
@@ -60,7 +56,7 @@ async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | 
   return true
 }
 
-/** Records reached thresholds. The API sends the mail. */
+/** The API sends the mail. */
 async function noteAlerts({ db, ids }: JudgeContext, one: Judged, facts: SpendFacts, reached_at: Date): Promise<void> {
   const told = new Set(one.told)
   const reached = reachedThresholds(facts, thresholdsOf(one)).filter((each) => !told.has(`${each.subject} ${each.threshold_percent}`))
@@ -78,7 +74,7 @@ function stateOf({ allowance_exhausted: reason, allowance: state }: Judged): Exh
   return Value.Check(AllowanceState, state) && state.judged === true ? { reason, state } : 'of_an_operator'
 }
 
-/** Comparable form of a state. The amount of overuse is left out: it is no news. */
+/** The amount of overuse is left out: it is no news. */
 function written(found: Exhausted | null): string | null {
   if (found === null) return null
   const { reason, state } = found

@@ -15,7 +15,6 @@ import { addPortBytes } from './port-store.ts'
 import { addSamples, addStored } from './store.ts'
 import { addStoredVolumes } from './volume-store.ts'
 
-/** A machine on a host: its counters only grow, and disappear with it. */
 interface Machine {
   workspace_id: string
   fence: number
@@ -24,18 +23,15 @@ interface Machine {
   sent_bytes: number
 }
 
-/** Sums over all machines, each at its last reading. */
 interface Told {
   cpu_usec: number
   received_bytes: number
   sent_bytes: number
-  /** Ports report every byte once. */
   port_bytes: number
 }
 
 const HOUR_MS = 3600_000
 const GIB = 2 ** 30
-/** Rolls back, as if the process had been killed before its commit. */
 class Killed extends Error {}
 
 async function history(world: World, seed: number, steps: number): Promise<void> {
@@ -89,7 +85,7 @@ async function history(world: World, seed: number, steps: number): Promise<void>
       one.sent_bytes += roll(3) === 0 ? roll(2 ** 40) : roll(5000)
     }
     monotonic_ms += roll(30_000)
-    // The wall clock advances by minutes; sometimes it jumps by hours in either direction.
+    // The wall clock sometimes jumps by hours in either direction.
     wall_ms += roll(12) === 0 ? (roll(9) - 4) * HOUR_MS : roll(20 * 60_000)
     const kind = roll(15)
     if (kind < 6) await read(machines, kind === 0)
@@ -114,7 +110,6 @@ async function history(world: World, seed: number, steps: number): Promise<void>
   await same(world, told, seed)
 }
 
-/** Asserts that counters equal samples, and samples equal the ledger plus open hours. */
 async function same(world: World, told: Told, seed: number): Promise<void> {
   const { rows } = await sql<Told>`
     select coalesce(sum(cpu_usec), 0)::bigint as cpu_usec, coalesce(sum(rx_bytes), 0)::bigint as received_bytes,

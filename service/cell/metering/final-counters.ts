@@ -2,14 +2,12 @@ import type { Logger } from 'pino'
 import type { MachineCounters, MachineHost } from '../host/hostd.ts'
 import { subjectName } from '../host/subject.ts'
 
-/** Last counters of machines that ended or were saved. They wait until they are written, so that a database outage loses none. */
+/** They wait until they are written: a database outage loses none. */
 export interface FinalCounters {
   add(counters: MachineCounters): void
-  /** Writes all waiting counters. Rejects if a write fails; the rest keeps waiting. */
   flush(): Promise<void>
 }
 
-/** Beyond this number the oldest are dropped. */
 const WAITING_MAX = 10_000
 const BATCH = 500
 
@@ -26,7 +24,7 @@ export function finalCounters(write: (read: MachineCounters[]) => Promise<void>,
   return {
     add(counters) {
       const name = `${subjectName(counters.subject)}:${counters.fence}`
-      waiting.delete(name) // re-inserted, so that the newest are last
+      waiting.delete(name) // the newest are last
       waiting.set(name, counters)
       const [oldest] = waiting.keys()
       if (waiting.size > WAITING_MAX && oldest !== undefined) waiting.delete(oldest)
@@ -36,7 +34,6 @@ export function finalCounters(write: (read: MachineCounters[]) => Promise<void>,
   }
 }
 
-/** Wraps a host: passes the counters in its responses and events to `final`. */
 export function metered(host: MachineHost, final: Pick<FinalCounters, 'add'>): MachineHost {
   const told = async (answer: Promise<MachineCounters | null>) => {
     const counters = await answer

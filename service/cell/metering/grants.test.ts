@@ -68,7 +68,6 @@ test('credits are drawn beyond the plan, oldest first and once across cells, and
     [second, 3600],
   ]
   assert.deepEqual([await judge(), await draws()], ['allowance_used', all])
-  // Another period draws nothing and gives nothing back.
   assert.equal(await judge(periodOf(now).ends_at), null)
   assert.deepEqual(await draws(), all)
   await grant(1, 2)

@@ -23,7 +23,6 @@ async function killAfter(given: object, acknowledgements: number, and_ms: number
   for await (const line of createInterface({ input: child.stdout })) {
     last = Number(line)
     count += 1
-    // The kill hits a random statement after it.
     if (count === acknowledgements) setTimeout(() => child.kill('SIGKILL'), and_ms)
   }
   assert.deepEqual(await ended, [null, 'SIGKILL'])

@@ -14,12 +14,7 @@ const anything = sql.join(
   sql` or `,
 )
 
-/**
- * Closes samples of hours before `before`, in one transaction. It writes an entry for each subject and hour that used whole units, and adds
- * the sums to usage_hours. A sample that grew after its entry gets another entry for the difference. Concurrent cells skip each other's
- * rows.
- * @returns the number of closed samples; `is_all`: no others are left
- */
+/** A sample that grew after its entry gets another entry for the difference. Concurrent cells skip each other's rows. */
 export async function closeHours(db: Db, kind: SubjectKind, before: Date, now: Date): Promise<{ closed: number; is_all: boolean }> {
   const source = SAMPLES[kind]
   const [table, id, units] = [sql.table(source.table), sql.ref(source.id), sql.raw(source.units)]

@@ -1,10 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
-/**
- * Serializes the readings of one cell, also across processes. Row locks are not enough: two overlapping statements without an earlier
- * reading would both count from zero.
- */
+/** Row locks are not enough: two overlapping statements without an earlier reading would both count from zero. */
 export async function withMeterLock<T>(
   db: Db,
   table: 'workspaces' | 'volumes',
@@ -17,7 +14,7 @@ export async function withMeterLock<T>(
       from (select distinct coalesce(cell_id::text, '') as cell from ${sql.table(table)} where id = any(${ids}::uuid[]) order by 1) cells`.execute(
       tx,
     )
-    // A separate statement: it sees the commits made before the lock was granted.
+    // A separate statement sees the commits made before the lock was granted.
     return add(tx)
   }
   return db.isTransaction ? locked(db) : db.transaction().execute(locked)

@@ -137,7 +137,7 @@ test('a disk counts without gaps and never twice, with and without a machine', a
   assert.equal(await sum(world, 'checkpoint_byte_ms'), (900_000 + 600_000) * 7)
 })
 
-/** Starts `second` while the transaction of `first` is open, and commits once `second` waits for a lock. */
+/** The transaction of `first` commits once `second` waits for a lock. */
 async function overlapping(world: World, first: (db: World['db']) => Promise<unknown>, second: () => Promise<unknown>): Promise<void> {
   let other: Promise<unknown> = Promise.resolve()
   await world.db.transaction().execute(async (tx) => {
@@ -162,7 +162,7 @@ test('two overlapping first readings count once, for machines and for storage', 
     addStored(db, [{ workspace_id: id, disk_bytes: 10, checkpoint_bytes: 0 }], at(seconds), { run: RUN, monotonic_ms: seconds * 1000 })
   await stored(world.db, 0)
   const before = await sum(world, 'disk_byte_ms')
-  // The final counters of a command arrive while the storage is sampled: both cover the same disk since its last reading.
+  // Both cover the same disk since its last reading.
   const machine = () => addSamples(world.db, [{ ...counters(id, 8, 0), ran_ms: 0 }], at(300), 30_000, { run: RUN, monotonic_ms: 300_000 })
   await overlapping(world, (tx) => stored(tx, 300), machine)
   assert.equal((await sum(world, 'disk_byte_ms')) - before, 300_000 * 10)

@@ -3,17 +3,11 @@ import type { Db } from '../../db/database.ts'
 
 export interface PortBytes {
   workspace_id: string
-  /** From visitors to the workspace. */
   received_bytes: number
-  /** To visitors: egress of the workspace. */
   sent_bytes: number
 }
 
-/**
- * Port traffic is not in a machine's counters. These are increments, reported at most once: a caller without a response must not repeat
- * them, since they may have been added.
- * @returns the number of workspaces found
- */
+/** Not in a machine's counters. A caller without a response must not repeat the increments: they may have been added. */
 export async function addPortBytes(db: Db, counts: PortBytes[], now: Date): Promise<number> {
   if (counts.length === 0) return 0
   const { rows } = await sql`

@@ -27,12 +27,10 @@ const HOUR_MS = 3600_000
 const DAY_MS = 24 * HOUR_MS
 const STORAGE_TICKS = 20 // five minutes: storage changes slowly, and there are many more workspaces than machines
 const COLLECT_TICKS = 40 // ten minutes
-/** Identifies this process's monotonic clock. */
 const RUN = randomUUID()
 
 /**
- * Reads every machine's counters four times a minute. Usage after the last reading arrives with the machine's end, through addFinal. The
- * parts of a tick are independent: a failing host or organization does not block the ledger.
+ * Usage after the last reading arrives with the machine's end, through addFinal. A failing host or organization does not block the ledger.
  */
 export function startMetering(context: MeteringContext & JudgeContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'a part of the metering failed')
@@ -46,18 +44,17 @@ export function startMetering(context: MeteringContext & JudgeContext, signal: A
       await Promise.all([sampleStorage(context, machines).catch(failed), sampleVolumes(context).catch(failed)])
     if (ticks % COLLECT_TICKS !== 0) return
     await closeLedger(context).catch(failed)
-    // While machines cannot be read, their counters are kept: without them the next reading would count from zero.
+    // Without the kept counters the next reading of a machine would count from zero.
     if (machines !== undefined) await removeOld().catch(failed)
   })
   tickEvery(SAMPLE_MS, tick, failed, signal)
 }
 
-/** @returns the workspaces whose disk was counted with their machine */
 export async function sample({ cell_id, db, clock, host }: MeteringContext): Promise<Set<string>> {
   const [counters, asleep] = await Promise.all([host.stats(), readHibernated(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
   const awake = await attributeToWorkspaces(db, counters)
   const machines = new Set(awake.map(({ workspace_id }) => workspace_id))
-  // A machine that was just saved may still run for a moment. It counts once.
+  // A machine that was just saved may still run for a moment.
   const read = [...awake, ...asleep.filter(({ workspace_id }) => !machines.has(workspace_id))]
   for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
     await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS, markOf(clock))
@@ -65,7 +62,6 @@ export async function sample({ cell_id, db, clock, host }: MeteringContext): Pro
   return new Set(read.map(({ workspace_id }) => workspace_id))
 }
 
-/** Closes the hours that have become final. @returns the number of closed samples */
 export async function closeLedger({ db, clock }: Pick<MeteringContext, 'db' | 'clock'>): Promise<number> {
   const now = clock.now()
   const before = new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)
@@ -80,10 +76,7 @@ export async function closeLedger({ db, clock }: Pick<MeteringContext, 'db' | 'c
   return count
 }
 
-/**
- * Reads the storage of every workspace of the cell: checkpoints of all, disks of those without a machine, and current revisions of trees
- * (Cell, "File-first rules" 8).
- */
+/** Cell, "File-first rules" 8. */
 export async function sampleStorage({ cell_id, db, clock, host }: MeteringContext, machines: ReadonlySet<string>): Promise<void> {
   const [stored, trees] = await Promise.all([readStored(db, cell_id), readTreeBytes(db, cell_id)])
   for (let at = 0; at < stored.length; at += MEASURES_MAX) {
@@ -112,7 +105,7 @@ export async function addFinal({ db, clock }: Pick<MeteringContext, 'db' | 'cloc
   await addSamples(db, await attributeToWorkspaces(db, read), clock.now(), 2 * SAMPLE_MS, markOf(clock))
 }
 
-/** Adds disk sizes. A hibernated machine without a disk has been deleted. */
+/** A hibernated machine without a disk has been deleted. */
 async function withDisks(host: Pick<MachineHost, 'measureDisks'>, sleepers: HibernatedCounters[]): Promise<MachineStats[]> {
   const measured: MachineStats[] = []
   for (let at = 0; at < sleepers.length; at += MEASURES_MAX) {

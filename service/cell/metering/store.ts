@@ -4,7 +4,6 @@ import { deleteOld } from '../../db/delete-old.ts'
 import type { MachineStats } from '../host/hostd.ts'
 import { withMeterLock } from './meter-lock-store.ts'
 
-/** Time by the monotonic clock of the process `run`. */
 export interface Mark {
   run: string
   monotonic_ms: number
@@ -12,15 +11,12 @@ export interface Mark {
 
 const NO_MARK = { run: null, monotonic_ms: null }
 
-/** Longest time counted between two readings of storage. */
 export const STORED_ELAPSED_MS_MAX = 600_000
 
 /**
- * Adds the growth of counters since the last reading to the hour of `now`, for the workspace's current organization and project. A repeated
- * or late reading adds nothing.
- * @param elapsed_ms_max longest time counted between two readings, so that hours without a cell are not charged
- * @param mark measures the time between readings of one process; without it the wall clock does, which may have been set
- * @returns the number of machines read
+ * Growth counts for the hour of `now`, and the workspace's current organization and project. A repeated or late reading adds nothing.
+ * @param elapsed_ms_max limits the time between two readings, so that hours without a cell are not charged
+ * @param mark without it the wall clock measures, which may have been set
  */
 export async function addSamples(db: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
   if (read.length === 0) return 0
@@ -87,7 +83,6 @@ export interface Stored {
   checkpoint_bytes: number
 }
 
-/** Adds storage for the time since the last reading. @returns the number of workspaces read */
 export async function addStored(db: Db, read: Stored[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
   return withMeterLock(db, 'workspaces', namesOf(read), (tx) => writeStored(tx, read, now, mark))
@@ -129,10 +124,7 @@ async function writeStored(tx: Db, read: Stored[], now: Date, { run, monotonic_m
   return rows.length
 }
 
-/**
- * Workspaces with files on this cell in any state, with the size of their checkpoints' memory images. The checkpoint of a hibernated
- * machine is left out: it is metered as memory.
- */
+/** The checkpoint of a hibernated machine is left out: it is metered as memory. */
 export async function readStored(db: Db, cell_id: string): Promise<{ workspace_id: string; checkpoint_bytes: number }[]> {
   const { rows } = await sql<{ workspace_id: string; checkpoint_bytes: number }>`
     select w.id as workspace_id, coalesce(sum(c.size_bytes), 0)::bigint as checkpoint_bytes
@@ -145,8 +137,8 @@ export async function readStored(db: Db, cell_id: string): Promise<{ workspace_i
 export type HibernatedCounters = Omit<MachineStats, 'disk_bytes'>
 
 /**
- * Hibernated machines in the form of counters: they are metered as running, with their saved memory (Cell, "Parking"). The residency's
- * fencing token identifies one hibernation, as a machine's identifies one run. The host measures their disks.
+ * Hibernated machines are metered as running, with their saved memory (Cell, "Parking"). The residency's fencing token identifies one
+ * hibernation, as a machine's identifies one run.
  */
 export async function readHibernated(db: Db, cell_id: string): Promise<HibernatedCounters[]> {
   const rows = await db
@@ -160,7 +152,7 @@ export async function readHibernated(db: Db, cell_id: string): Promise<Hibernate
   return rows.map((row) => ({ ...row, cpu_usec: 0, received_bytes: 0, sent_bytes: 0 }))
 }
 
-/** Keeps counters of other cells' workspaces: a cell that returns would otherwise count its machines from zero. */
+/** Counters of other cells' workspaces stay: a cell that returns would otherwise count its machines from zero. */
 export async function dropOldSamples(db: Db, cell_id: string, samples_before: Date, counters_before: Date): Promise<number> {
   const of_others = (table: string) =>
     sql`exists (select from workspaces w where w.id = ${sql.ref(`${table}.workspace_id`)} and w.cell_id <> ${cell_id})`

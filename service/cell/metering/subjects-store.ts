@@ -2,11 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import { type Subject, subjectName } from '../host/subject.ts'
 
-/**
- * Returns the subjects that have a row, by name, each with its workspace; null: a build, or a capture of a template version. A capture's
- * row
- * is in another table and outlives the machine.
- */
+/** By name, with the workspace; null: a build or a capture. A capture's row outlives the machine. */
 export async function findSubjects(db: Db, subjects: Subject[]): Promise<Map<string, string | null>> {
   if (subjects.length === 0) return new Map()
   const { rows } = await sql<Subject & { workspace_id: string | null }>`

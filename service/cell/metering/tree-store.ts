@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
-/** Memory and disk that are charged for a machine on a tree. */
 export interface OnTree {
   memory_bytes: number
   disk_bytes: number

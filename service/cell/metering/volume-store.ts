@@ -20,7 +20,7 @@ export async function readVolumesOf(db: Db, cell_id: string): Promise<string[]> 
   return rows.map(({ id }) => id)
 }
 
-/** The first reading of a volume adds no usage. @returns the number of volumes read */
+/** The first reading of a volume adds no usage. */
 export async function addStoredVolumes(db: Db, read: StoredVolume[], now: Date, mark: Mark): Promise<number> {
   if (read.length === 0) return 0
   const ids = read.map(({ volume_id }) => volume_id)

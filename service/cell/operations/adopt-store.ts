@@ -9,7 +9,7 @@ import { freeKey, ofAttempt, releaseHold, type OpenOperation } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { readMachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** Whether the operation still holds this workspace. A delete of the workspace takes the hold away. */
+/** A delete of the workspace takes the hold away. */
 export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, workspace_id: string): Promise<boolean> {
   const row = await db
     .selectFrom('workspace_holds')
@@ -20,14 +20,14 @@ export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, w
   return row !== undefined
 }
 
-/** Releases the fork with its capture's commit, unless the adoption deletes it later. @returns false if a delete has taken the hold. */
+/** @returns false if a delete has taken the hold */
 export async function releaseFork(tx: Tx, operation: OpenOperation, fork_id: string, is_kept: boolean): Promise<boolean> {
   if (!(await holds(tx, operation, fork_id))) return false
   if (!is_kept) await releaseHold(tx, operation, fork_id)
   return true
 }
 
-/** Deletes the fork as its owner could, and frees its key. Does nothing if an earlier attempt or a caller has deleted it. */
+/** An earlier attempt or a caller may have deleted it. */
 export async function deleteAdopted({ cell, operation }: Job, fork_id: string): Promise<void> {
   const now = cell.clock.now()
   const work = async (tx: ChangeTx) => {

@@ -6,7 +6,6 @@ import { armFailpoint } from '../../lib/failpoints.ts'
 import { HostFailure } from '../host/hostd.ts'
 import type { NewWorkspace } from '../../../tests/engine/intentions.ts'
 
-/** A running workspace with data in memory and on disk, and a fork of it that has changed since. */
 async function withFork(world: World, wanted: NewWorkspace = {}, of: NewWorkspace = {}): Promise<{ id: string; fork: string }> {
   const { workspace_id: id, operation_id } = await world.open(of)
   assert.equal((await world.ended(operation_id)).state, 'succeeded')

@@ -10,10 +10,7 @@ import { commitRunning, completeRunning, howItBegan } from './running.ts'
 import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 import { unpause } from './suspend.ts'
 
-/**
- * Continues a workspace in place from the memory and disk of a related one (decision 315). The fork is captured like the source of a
- * fork. It is held until that commit, or until it is deleted with the success.
- */
+/** Decision 315. The fork is held until its capture is committed, or until it is deleted with the success. */
 export const adopt = replacement({
   replaced: 'restored',
   async contentOf(job, seen) {
@@ -21,7 +18,7 @@ export const adopt = replacement({
     try {
       return await captureFork(job, seen, fork)
     } catch (error) {
-      // A delete has taken the fork, so the host's refusal says nothing about the workspace.
+      // The host's refusal says nothing about the workspace.
       const is_refused = error instanceof LostRace || error instanceof HostFailure || error instanceof Refused
       if (is_refused && !(await holds(job.cell.db, job.operation, fork.id))) throw new Refused(FORK_GONE)
       throw error
@@ -81,7 +78,7 @@ async function wakeFork(job: Job, fork: MachineRow): Promise<void> {
   if (fork.observed_state === 'running') await unpause(job, fork, 'unpause-earlier')
 }
 
-/** The workspace keeps its own size, so the fork's content must fit. */
+/** The workspace keeps its own size: the content must fit. */
 function refuseSmaller(seen: MachineRow, { resources, disk_bytes, engine }: CheckpointInfo): void {
   refuseSmallerMemory(seen, engine === '' ? 0 : resources.memory_mib, 'The workspace is smaller than the memory of the fork')
   const { ceilings } = seen

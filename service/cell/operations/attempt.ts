@@ -9,10 +9,10 @@ import { COMMITTED } from './running.ts'
 import { finish, readStep } from './store.ts'
 import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** After this many failed attempts, by a crash or our own mistake, the operation is rolled back. */
+/** After this many crashes or mistakes of our own, the operation is rolled back. */
 const ATTEMPTS_MAX = 6
 
-/** Drives a claimed operation. Rejects if the failure says nothing about the operation: it stays open and is attempted again. */
+/** Rejects if the failure says nothing about the operation: it is attempted again. */
 export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | 'lost'> {
   try {
     if (await mayUndo(job, kind, isWornOut(job))) await kind.undo?.(job, INTERRUPTED)
@@ -25,7 +25,7 @@ export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | '
   }
 }
 
-/** @param read its workspace as the runner read it; read again if it has changed. @returns undefined if nothing is left to do. */
+/** @param read read again if it has changed. @returns undefined if nothing is left to do */
 export async function take(
   job: Job,
   known: KnownKind,
@@ -67,12 +67,12 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
   }
 }
 
-/** Maps a refusal of the host to the caller's error. undefined: the fault is ours or the database's. */
+/** undefined: the fault is ours or the database's. */
 function callersError({ cell, operation }: Job, cause: unknown, kind: OperationKind): OperationError | 'again' | undefined {
   if (cause instanceof Refused) return cause.error
   if (!(cause instanceof HostFailure)) return undefined
   if (cause.code !== 'no_capacity') return kind.errorOf(cause)
-  // Capacity was reserved, so the machine that still occupies it on the host is about to end.
+  // Capacity was reserved: the machine that still occupies it is about to end.
   const now = cell.clock.now()
   return now < waitsUntil(operation.created_at) ? 'again' : noRoom(operation.progress.reserved ?? null, operation.created_at, now)
 }
@@ -86,10 +86,7 @@ async function mayUndo(job: Job, kind: OperationKind, wanted: boolean): Promise<
   return wanted && kind.undo !== null && (await readStep(job.cell.db, job.operation)) !== COMMITTED
 }
 
-/**
- * Fails the operation of an attempt that lost its workspace. Writes nothing if the operation is over or has a later attempt.
- * @param error absent: derived from the state of the workspace.
- */
+/** Writes nothing if the operation is over or has a later attempt. @param error absent: derived from the workspace's state */
 export async function abandon(job: Job, error?: OperationError): Promise<void> {
   const { cell, operation } = job
   const now = cell.clock.now()

@@ -22,15 +22,15 @@ import { attach, detach } from './volumes.ts'
 export interface KnownKind {
   kind: OperationKind
   begins: MachineEvent
-  /** Whether the operation first waits for capacity. */
+  /** The operation first waits for capacity. */
   starts: boolean
-  /** Whether it starts a new machine for a running workspace. A hibernated workspace has released its memory and needs it again. */
+  /** A hibernated workspace has released its memory and needs it again. */
   replaces?: true
   waits_after?: true
   before_claim?: FailpointName
-  /** Promise N7 (docs/operating/promises.md): close admission before the claim is visible, because the API then answers its caller. */
+  /** Promise N7 (docs/operating/promises.md): admission closes before the claim is visible, because the API then answers its caller. */
   shuts_gate_first?: true
-  /** The concurrency limit that it counts against. Deletes have their own, so that nothing delays them. */
+  /** Deletes have a limit of their own: nothing delays them. */
   group: 'start' | 'suspend' | 'delete'
 }
 
@@ -54,13 +54,13 @@ const KINDS: Record<string, KnownKind> = {
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 
-/** App, "Open rules" 3: the machine runs, and its start-up resumes at the failed step. */
+/** App, "Open rules" 3: the start-up resumes at the failed step. */
 const RETRY: KnownKind = { kind: startupRetry, begins: 'startup_begun', starts: false, group: 'start' }
 
-/** Captures the source before the fork waits for capacity. It saves a machine, so it counts as a suspend. */
+/** Saves a machine, so it counts as a suspend. */
 const PRE_CAPTURE: KnownKind = { kind: preCapture, begins: 'fork_admitted', starts: false, waits_after: true, group: 'suspend' }
 
-/** The part of an operation that runs before it waits for capacity; undefined: none, or it is done. */
+/** undefined: none, or done. */
 export function preCaptureOf({ kind, step }: OpenOperation): KnownKind | undefined {
   return kind === 'fork' && (step === null || step === WAITS_FOR_CAPTURE) ? PRE_CAPTURE : undefined
 }
@@ -73,10 +73,8 @@ export function knownKind(operation: OpenOperation): KnownKind | undefined {
 }
 
 /**
- * Claims the operation and sets the state of its workspace in one transaction. Uses one statement if both rows are unchanged since they
- * were read.
- * @param reserved capacity that a start takes; null for a kind that takes none, and for a retry, which still has its reservation.
- * @param read the workspace as just read; absent: read here.
+ * In one statement if both rows are unchanged since they were read.
+ * @param reserved null: the kind takes none, or a retry still has its reservation
  */
 export async function begin(
   cell: CellContext,

@@ -8,7 +8,7 @@ export interface OperationCapacityRequest extends CapacityRequest {
   required: Resources
 }
 
-/** null: it needs no capacity, or has reserved it already. */
+/** null: none is needed, or it is reserved already. */
 export function wantOf(known: KnownKind | undefined, { operation, row }: Queued): OperationCapacityRequest | null {
   const required = known === undefined || hasRoom(operation) ? null : capacityFor(known, row)
   if (required === null) return null
@@ -22,7 +22,7 @@ function hasRoom(operation: Queued['operation']): boolean {
   return operation.state === 'running' && (operation.progress.reserved !== undefined || preCaptureOf(operation) === undefined)
 }
 
-/** The capacity an operation needs beyond its workspace's grants; null: none. A hibernated workspace still occupies its disk. */
+/** A hibernated workspace still occupies its disk. */
 function capacityFor({ starts, replaces }: KnownKind, { ceilings, grants, residency, observed_state }: MachineRow): Resources | null {
   if (starts) return ceilings
   const sleeps = observed_state === 'running' && residency === 'hibernated'

@@ -60,7 +60,6 @@ test('an open that waits says which resource is short, and says it again when th
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
 })
 
-/** Copies this waiting open so many times, all older. */
 async function waitingLike(world: World, { workspace_id, operation_id }: Asked, count: number): Promise<void> {
   const id = sql`('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
   await sql`insert into workspaces select (jsonb_populate_record(w, jsonb_build_object('id', ${id}))).*
@@ -265,7 +264,7 @@ test('a host without the capacity that was counted is asked for fifteen minutes 
   await world.startProcess()
   using _ = world.host.intercept('start', 'before', () => Promise.reject(noRoom()))
   const { operation_id } = await world.open()
-  // More attempts than any other failure is allowed.
+  // More than any other failure is allowed.
   const { progress } = await world.until(async () => {
     const row = await world.operation(operation_id)
     return row.attempt > 8 && row

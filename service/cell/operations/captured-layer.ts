@@ -3,7 +3,7 @@ import { EXCLUDED_FROM_TEMPLATES } from '../../../contract/scrubbed.ts'
 import type { LayerRequest } from '../host/hostd-layers.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
-/** Turns a captured disk into a layer on top of the layers below it, or into one flat layer once the maximum is reached. */
+/** At the maximum of layers, the result is one flat layer. */
 export interface CapturedLayer {
   request: Pick<LayerRequest, 'of' | 'whole' | 'drop' | 'bytes_max' | 'entries_max'>
   layersWith(digest: string): string[]

@@ -3,7 +3,7 @@ import type { CellContext } from './job.ts'
 import type { OpenOperation } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 
-/** Inserts the row of a checkpoint whose files are durable: hostd answers only after that. */
+/** hostd answers only once the files are durable. */
 export async function insertCheckpoint(
   tx: Tx,
   cell: CellContext,
@@ -29,14 +29,14 @@ export async function insertCheckpoint(
     .execute()
 }
 
-/** Makes a hibernation checkpoint the suspend checkpoint. Throws if there is none: the suspend would lose the workspace. */
+/** Without a row, the suspend would lose the workspace. */
 export async function keepForSuspend(tx: Tx, operation: OpenOperation, checkpoint_id: string): Promise<void> {
   const kept = { kind: 'suspend', operation_id: operation.id } as const
   const { numUpdatedRows } = await tx.updateTable('checkpoints').set(kept).where('id', '=', checkpoint_id).executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new Error('The checkpoint of a hibernated workspace has no row')
 }
 
-/** Keeps the former content of a suspended workspace restorable until `expires_at`. A snapshot keeps its own lifetime. */
+/** A snapshot keeps its own lifetime. */
 export async function keepForRecovery(tx: Tx, checkpoint_id: string, expires_at: Date): Promise<void> {
   await tx
     .updateTable('checkpoints')
@@ -50,13 +50,13 @@ export async function dropCheckpoints(tx: Tx, workspace_id: string): Promise<voi
   await tx.deleteFrom('checkpoints').where('workspace_id', '=', workspace_id).execute()
 }
 
-/** The memory in the checkpoint, 0 for a disk-only one. A fork must have at least as much. */
+/** 0: disk-only. A fork must have at least as much. */
 export async function capturedMemoryMib(db: CellContext['db'], checkpoint_id: string): Promise<number> {
   const row = await db.selectFrom('checkpoints').select(['resources', 'engine']).where('id', '=', checkpoint_id).executeTakeFirst()
   return row === undefined || row.engine === '' ? 0 : row.resources.memory_mib
 }
 
-/** Whether a restore of the checkpoint boots: a disk-only checkpoint has no processes. */
+/** A restore boots: the checkpoint has no processes. */
 export async function isDiskAlone(db: CellContext['db'], checkpoint_id: string): Promise<boolean> {
   const row = await db.selectFrom('checkpoints').select('engine').where('id', '=', checkpoint_id).executeTakeFirst()
   return row?.engine === ''

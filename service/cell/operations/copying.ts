@@ -4,12 +4,12 @@ import { operationError, Refused } from './errors.ts'
 import { callHost, type Job } from './job.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 
-/** The checkpoint of a suspended or hibernated source; null for a resident source, whose disk is in use. */
+/** null: the source's disk is in use. */
 export function savedCheckpoint(source: MachineRow): string | null {
   return source.disk === null ? source.checkpoint_id : null
 }
 
-/** Captures one workspace into the files of another, in the other's epoch. A running source keeps running. */
+/** A running source keeps running. */
 export function captureInto(job: Job, step: string, source: MachineRow, target: { id: string; epoch: number }): Promise<CheckpointInfo> {
   const { cell, operation } = job
   const checkpoint_id = cell.ids.next()

@@ -5,7 +5,7 @@ import { callHost, type Job, takeOver, type OperationKind } from './job.ts'
 import { endAttempt, freeKey, moveWorkspace } from './store.ts'
 import { readMachineRow } from '../machines/machine-row-store.ts'
 
-/** Stops every process of the workspace, then removes its files or tree. Has no undo: the API has acknowledged the deletion. */
+/** No undo: the API has acknowledged the deletion. */
 export const remove: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -32,7 +32,7 @@ export const remove: OperationKind = {
   errorOf: (failure) => operationError('dependency_failed', 'The host could not remove the workspace', { reason: failure.code }),
 }
 
-/** Also stops a command that runs on the tree; there is nothing left to publish its result to. */
+/** Also stops a command that runs on the tree: it could not publish its result. */
 async function removeTree(job: Job, workspace_id: string): Promise<void> {
   const { cell, operation } = job
   await cell.trees.remove(workspace_id)

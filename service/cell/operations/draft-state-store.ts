@@ -3,11 +3,11 @@ import type { Tx } from '../../db/reader.ts'
 
 export interface DraftState {
   workspace_id: string
-  /** null: the checkpoint is gone. */
+  /** null: gone. */
   checkpoint_id: string | null
   /** The layers below the draft's own. */
   below: string[]
-  /** The layers including the draft's own; null: not made yet. */
+  /** null: not made yet. */
   layers: string[] | null
 }
 
@@ -29,7 +29,7 @@ export function readDraftState(db: Db, id: string): Promise<DraftState | undefin
     .executeTakeFirst()
 }
 
-/** Stores the layers with the state, for later instances, and with the workspace, which keeps them when the draft goes. */
+/** Later instances use the state's; the workspace keeps them when the draft goes. */
 export async function keepStateLayers(tx: Tx, of: { state_id: string; workspace_id: string }, layers: string[]): Promise<void> {
   await tx.updateTable('template_draft_states').set({ layers }).where('id', '=', of.state_id).execute()
   await tx.updateTable('workspaces').set({ state_layers: layers }).where('id', '=', of.workspace_id).execute()

@@ -6,11 +6,7 @@ import { callHost, type Job } from './job.ts'
 import { asAttempt } from './store.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 
-/**
- * Gives a test instance of a draft its state as a layer. The first open makes the layer from the captured state. A reset therefore
- * returns to the state, and the draft's own disk stays untouched.
- * @returns the row with these layers; unchanged if it has them, or is no test instance.
- */
+/** The first open makes the draft's state a layer: a reset returns to it, and the draft's own disk stays untouched. */
 export async function onItsState(job: Job, seen: MachineRow): Promise<MachineRow> {
   const { cell, operation } = job
   const { unmade_state } = seen

@@ -7,7 +7,7 @@ export function operationError(code: OperationErrorCode, message: string, detail
   return { code, message, retryable: OPERATION_ERRORS[code].retryable, ...(details === undefined ? {} : { details }) }
 }
 
-/** Rejects the operation for a reason that the caller is to read. The operation is undone with this error. */
+/** The operation is undone with this error, which the caller is to read. */
 export class Refused extends Error {
   readonly error: OperationError
 
@@ -35,7 +35,6 @@ export function startError(failure: HostFailure): OperationError {
   return operationError(code, message, { reason: typeof why === 'string' ? why : failure.code })
 }
 
-/** The saved memory cannot be restored and stays as it is. The error names the ways to continue. */
 export function memoryError({
   why,
   because,

@@ -7,10 +7,10 @@ import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 
 /**
- * Failpoints of operations on workspaces. Not here: hibernate and wake (service/cell/machines/hibernate-failpoints.test.ts), trees
- * (service/cell/filetree/trees/trees.test.ts), start-ups (startup.test.ts), executions and warm machines
- * (tests/gateway/executions-killed.test.ts), builds (tests/api/template-builds.test.ts), layers that are collected
- * (tests/api/template-layers.test.ts), and volumes on real machines (tests/acceptance/volume-failpoints.test.ts).
+ * Not here: hibernate and wake (service/cell/machines/hibernate-failpoints.test.ts), trees (service/cell/filetree/trees/trees.test.ts),
+ * start-ups (startup.test.ts), executions and warm machines (tests/gateway/executions-killed.test.ts), builds
+ * (tests/api/template-builds.test.ts), collected layers (tests/api/template-layers.test.ts), volumes on real machines
+ * (tests/acceptance/volume-failpoints.test.ts).
  */
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
   (name) =>
@@ -18,10 +18,7 @@ const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
     !/^(hibernate|wake|tree|startup|execution|template_build|layer_collect|warm)\.|^volume_/.test(name),
 )
 
-/**
- * The way the process fails at the point. `throw`: it throws once. `kill -9`: it is gone and another starts. `zombie`: it stalls until
- * another process has taken over and reached the same point, then continues.
- */
+/** `zombie`: stalls until another process has taken over and reached the point. */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
 
 interface Case {
@@ -29,11 +26,9 @@ interface Case {
   source: string
   operation_id: string
   target: string
-  /** The operation that deletes it. */
   deleted?: string
 }
 
-/** Brings a workspace to the state where the operation begins, and begins it. */
 const BEGIN: Record<string, (world: World) => Promise<Case>> = {
   async open(world) {
     const { workspace_id, operation_id } = await world.open()
@@ -48,7 +43,6 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
     }),
   snapshot: (world) => onRunning(world, (id) => world.operate(id, 'snapshot', { input: { label: 'kept' } })),
   reset: (world) => onRunning(world, (id) => world.operate(id, 'reset')),
-  /** Restores a snapshot; memory and files have changed since. */
   restore: (world) =>
     onRunning(world, async (id) => {
       const { result } = await world.ended(await world.operate(id, 'snapshot'))
@@ -57,7 +51,6 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
       guest.files.set('/f', 'changed since')
       return world.operate(id, 'restore', { input: { checkpoint_id: result?.['checkpoint_id'] } })
     }),
-  /** Opens a test instance of a draft's state; the draft has changed since. */
   async draft_state(world) {
     // A template has one draft at a time, and the previous mode left one.
     await world.db.updateTable('template_drafts').set({ discarded_at: world.clock.now() }).where('discarded_at', 'is', null).execute()
@@ -68,7 +61,6 @@ const BEGIN: Record<string, (world: World) => Promise<Case>> = {
     const { workspace_id, operation_id } = await world.open({ draft_state_id })
     return { ...draft, target: workspace_id, operation_id }
   },
-  /** Adopts a fork that has changed since; the fork is deleted with the success. */
   async adopt(world) {
     const begun = await onRunning(world, async () => '')
     const fork = await world.fork(begun.source)
@@ -97,7 +89,7 @@ async function onRunning(world: World, next: (workspace_id: string) => Promise<s
 }
 
 for (const point of POINTS) {
-  // The modes run one after the other in one world, each with its own workspaces. The zombie is the world's last process.
+  // The modes share a world. The zombie is its last process.
   describe(`the operation ends, nothing is lost and nothing is left, where it fails at ${point}`, () => {
     let world: World
     let process: Process
@@ -110,7 +102,6 @@ for (const point of POINTS) {
   })
 }
 
-/** @returns the process that acts for the cell afterwards. */
 async function failAt(point: FailpointName, mode: (typeof MODES)[number], world: World, first: Process): Promise<Process> {
   let process = first
   const hit = Promise.withResolvers<void>()
@@ -155,7 +146,7 @@ async function failAt(point: FailpointName, mode: (typeof MODES)[number], world:
   return process
 }
 
-/** Moves the lock to the waiting process, as when the server takes the connection of a stalled process for dead. */
+/** As when the server takes the connection of a stalled process for dead. */
 async function takeLock({ db, until }: World): Promise<void> {
   const locks = () => db.selectFrom(sql<{ pid: number; granted: boolean }>`pg_locks`.as('l')).select(['l.pid', 'l.granted'])
   const ours = sql<boolean>`locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`
@@ -245,7 +236,6 @@ function assertSameGuest(world: World, workspace_id: string): void {
   assert.deepEqual([guest.memory.get('canary'), guest.files.get('/f')], ['in memory', 'on disk'])
 }
 
-/** The operation's recovery checkpoint holds the content from before it. */
 async function assertBringsBack(world: World, workspace_id: string, operation_id: string, file: string): Promise<void> {
   const { result } = await world.operation(operation_id)
   const checkpoint_id = result?.['recovery_checkpoint_id']
@@ -254,7 +244,6 @@ async function assertBringsBack(world: World, workspace_id: string, operation_id
   assert.equal(world.host.guest(workspace_id).files.get('/f'), file)
 }
 
-/** The remaining workspaces can be suspended, resumed and deleted. */
 async function assertEverythingWorks({ world, source, target }: Case, kind: string): Promise<void> {
   const [suspend, resume] = kind === 'suspend' ? ['resume', 'suspend'] : ['suspend', 'resume']
   for (const workspace_id of kind === 'delete' ? [] : new Set([source, target])) {

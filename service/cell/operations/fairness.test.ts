@@ -7,13 +7,11 @@ import { readGiven } from './queue-store.ts'
 
 const ROOM_FOR_ONE = { capacity: { cpu_millis: 8000, memory_mib: 512, disk_gib: 10_000 } }
 
-/** The opens in the order in which they began. @param names by operation. */
 async function served(world: World, names: ReadonlyMap<string, string>): Promise<string[]> {
   const rows = await world.db.selectFrom('operations').select('id').where('kind', '=', 'open').where('started_at', 'is not', null).orderBy('started_at').execute() // prettier-ignore
   return rows.flatMap(({ id }) => names.get(id) ?? [])
 }
 
-/** Deletes running workspaces one by one until `count` operations have begun. */
 async function serve(world: World, names: ReadonlyMap<string, string>, count: number): Promise<string[]> {
   for (;;) {
     const before = await served(world, names)
@@ -38,7 +36,7 @@ test('an organization with two hundred opens delays another’s single open by a
   const begun = await serve(world, names, 5)
   assert.ok(begun.slice(3).includes('single'), begun.join())
 
-  // From here on both wait. The organization that was just served comes second, even after a restart.
+  // Both wait. The organization that was just served comes second, even after a restart.
   for (let count = 0; count < 3; count += 1) names.set((await other.open()).operation_id, 'single')
   const alternating = await serve(world, names, begun.length + 2)
   await first.kill()

@@ -16,7 +16,6 @@ async function runningSource(world: World): Promise<string> {
   return workspace_id
 }
 
-/** Blocks the capture of the source until `go` is called. */
 function heldCapture(world: World): { reached: Promise<void>; go: () => void } & Disposable {
   const reached = Promise.withResolvers<void>()
   const go = Promise.withResolvers<void>()
@@ -40,7 +39,7 @@ function assertSame(world: World, ...ids: string[]): void {
   }
 }
 
-/** Reconciles first: it removes what a losing attempt has left. */
+/** A losing attempt may have left something: reconcile first. */
 async function assertTidy(world: World, process: Process): Promise<void> {
   await process.engine.watch()?.sweep()
   await assertNothingIsLeft(world)

@@ -7,18 +7,17 @@ import { moveWorkspace } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** The step of a target that owns a capture of its source; the source is released. */
+/** The target owns a capture; the source is released. */
 export const CAPTURED = 'captured'
 
-/** A fork that joined, with its own copy of the capture. null: the source is blank, and so is the copy. */
+/** null: source and copy are blank. */
 export interface SharedCapture extends Joined {
   info: CheckpointInfo | null
 }
 
 /**
- * Copies a capture to the forks that have joined it (decision 256). A copy moves no bytes. A fork whose copy fails, or that is too small,
- * is skipped: it is handed the source later and fails or captures by itself.
- * @param captured the capture, in the files of the fork that took it.
+ * Decision 256. A copy moves no bytes. A skipped fork is handed the source later and fails or captures by itself.
+ * @param captured in the files of the fork that took it
  */
 export async function shareCapture(
   job: Job,
@@ -44,14 +43,14 @@ async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Prom
     if (operation.attempt > 1 || operation.step === WAITS_FOR_CAPTURE) await takeOver(job, target.id, epoch)
     return { ...joined, info: await callHost(job, target.id, 'share', epoch, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names })) }
   } catch (error) {
-    // The joined fork is being deleted, or its copy failed. Neither is a reason to fail the fork that captured.
+    // A deleted fork or a failed copy must not fail the fork that captured.
     if (!(error instanceof HostFailure || error instanceof LostRace)) throw error
     cell.log.info({ operation_id: operation.id, joined: joined.operation_id, err: error }, 'a fork that joined takes a capture of its own')
     return undefined
   }
 }
 
-/** Gives each joined fork its copy in the commit of the capture. From there it waits only for capacity. */
+/** In the commit of the capture. From there the forks wait only for capacity. */
 export async function commitServed(tx: Tx, cell: CellContext, served: readonly SharedCapture[], now: Date): Promise<void> {
   for (const { operation_id, target, info } of served) {
     if (!(await takeJoined(tx, operation_id, CAPTURED, now))) continue // deleted since, and its copy with it

@@ -10,7 +10,6 @@ const IDLE = { running: 0, busy_until: null, last_ended_at: null, commands: [] }
 const ON_DEMAND = { ask_activity: async () => IDLE, park_after: { freeze_after_seconds: 0, hibernate_after_seconds: 3600 } }
 const roomFor = (machines: number) => ({ capacity: { cpu_millis: 8000, memory_mib: 512 * machines, disk_gib: 1000 } })
 
-/** The guest is idle from its start on. */
 async function source(world: World, memory_mib = 512): Promise<string> {
   using _ = world.host.intercept('start', 'after', ({ subject }) => world.host.guest(subject.id).rest())
   const { workspace_id, operation_id } = await world.open({ resources: { memory_mib } })

@@ -18,7 +18,6 @@ import { unpause } from './suspend.ts'
 
 const END: RunningEnd = { event: 'forked', before_commit: 'fork.F6', before_connect: 'fork.F7', before_success: 'fork.F8', result: {} }
 
-/** Captures the source straight into the target, releases the source, and restores the target under its own identity. */
 export const fork: OperationKind = {
   async drive(job) {
     const { step, attempt } = job.operation
@@ -37,10 +36,9 @@ export const fork: OperationKind = {
   errorOf: captureOrStartError,
 }
 
-/** Captures, releases the source, and queues the fork again for capacity. A held source could not be used, or release its capacity. */
+/** A held source could not be used, or release its capacity, while the fork waits for capacity. */
 export const preCapture: OperationKind = { ...fork, drive: async (job) => void (await capture(job, true)) }
 
-/** @param then_waits the operation then waits for capacity. @returns the target after the commit. */
 async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const { cell, operation } = job
   const [source, target] = await Promise.all([readMachineRow(cell.db, sourceOf(job)), claimedRow(job)])
@@ -67,7 +65,7 @@ async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   return captured
 }
 
-/** The source was reset while it was suspended: its copy starts as blank as the source would. */
+/** The source was reset while it was suspended: the copy is as blank. */
 function isBlank(source: MachineRow): boolean {
   return source.observed_state === 'suspended' && source.checkpoint_id === null
 }
@@ -112,7 +110,7 @@ async function undoCaptured(job: Job, target: MachineRow, error: OperationError)
   })
 }
 
-/** The target never had content: delete it and free its key. An open must not start a blank machine in place of a copy. */
+/** The target never had content. An open must not start a blank machine in place of a copy. */
 async function undoUncaptured(job: Job, target: MachineRow, error: OperationError): Promise<void> {
   const { cell, operation } = job
   const source = await readMachineRow(cell.db, sourceOf(job))

@@ -31,7 +31,7 @@ export interface CellContext {
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   trees: Trees
   executions: Pick<Executions, 'recover' | 'endAbandoned'>
-  /** The directory of upload bytes; absent or empty: none are kept. */
+  /** Absent or empty: no uploads are kept. */
   uploads_dir?: string
   log: Logger
 }
@@ -39,17 +39,17 @@ export interface CellContext {
 export interface Job {
   cell: CellContext
   operation: OpenOperation
-  /** Its workspace after the claim; undefined before a claim. */
+  /** undefined before the claim. */
   seen?: MachineRow
   signal: AbortSignal
-  /** Called when only the guest's start-up is left. It may take long, so the job gives up its permit. */
+  /** The guest's start-up may take long: the job gives up its permit. */
   waitsForGuest?: () => void
 }
 
 export interface OperationKind {
-  /** Drives the operation on from its current step. Safe to run again from any point. */
+  /** Safe to run again from any point. */
   drive(job: Job): Promise<void>
-  /** Fails the operation and leaves the workspace as it was before. Never runs after the commit. null: the operation only goes forward. */
+  /** Leaves the workspace as it was. Never runs after the commit. null: the operation only goes forward. */
   undo: ((job: Job, error: OperationError) => Promise<void>) | null
   errorOf(failure: HostFailure): OperationError
 }
@@ -58,9 +58,9 @@ const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
 
 /**
- * Calls the machine host for one step, and retries while the host is unreachable. A retry has the same fence and step, so it joins a call
- * that may still run. A refused fence means that a later attempt or operation has taken over.
- * @param step names this one call of the attempt: two calls with one name count as one.
+ * A retry has the same fence and step: it joins a call that may still run. A refused fence means that a later attempt or operation has
+ * taken over.
+ * @param step two calls of an attempt with one name count as one
  */
 export async function callHost<T>(
   job: Job,
@@ -83,7 +83,6 @@ export async function callHost<T>(
   }
 }
 
-/** Like `ask`, but returns false for the excused refusals. */
 export async function callHostUnless(job: Job, excused: readonly string[], ...rest: AskTail<void>): Promise<boolean> {
   try {
     await callHost(job, ...rest)
@@ -95,23 +94,20 @@ export async function callHostUnless(job: Job, excused: readonly string[], ...re
 }
 type AskTail<T> = Parameters<typeof callHost<T>> extends [Job, ...infer Tail] ? Tail : never
 
-/** The workspace after its claim. The claim keeps every other writer from changing its machine. */
+/** The claim keeps every other writer from changing the machine. */
 export async function claimedRow(job: Job): Promise<MachineRow> {
   return job.seen ?? (await readMachineRow(job.cell.db, job.operation.workspace_id))
 }
 
-/** First step of every attempt but the first: ends or joins the calls of an earlier attempt on the host. */
+/** First in later attempts: ends or joins the calls of an earlier one on the host. */
 export async function takeOver(job: Job, workspace_id: string, epoch: number): Promise<void> {
   await callHost(job, workspace_id, 'fence', epoch, (fence) => job.cell.host.fence(fence))
 }
 
-/**
- * Time for running calls to end before the guest is paused. Longer calls and streams are silent during the capture. The commit ends them;
- * without one they go on.
- */
+/** Time for running calls to end. Longer calls and streams are silent during the capture. The commit ends them; without one they go on. */
 const DRAIN_MS = 1000
 
-/** Prepares a capture: reads the closed admission into memory, thaws the machine, and waits for admitted calls to end. */
+/** The closed admission must be in memory before admitted calls can drain. */
 export async function prepareCapture(job: Job, workspace_id: string): Promise<void> {
   const { cell } = job
   const entry = await cell.table.fresh(workspace_id)
@@ -132,7 +128,7 @@ export async function findMachine(job: Job, workspace_id: string): Promise<Machi
   return machines.find((machine) => isWorkspace(machine) && machine.subject.id === workspace_id)
 }
 
-/** Clean-up that nothing waits for: the reconciler removes the rest after a failure. */
+/** After a failure the reconciler removes the rest. */
 export async function tidy(job: Job, what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work()

@@ -3,13 +3,12 @@ import type { Db } from '../../db/database.ts'
 import type { Tx } from '../../db/reader.ts'
 import { machineRow, MACHINE_COLUMNS, type MachineRow } from '../machines/machine-row-store.ts'
 
-/** A fork that waits for the capture that another fork takes of its source. */
 export interface Joined {
   operation_id: string
   target: MachineRow
 }
 
-/** Per capture. The next capture serves further forks. */
+/** The next capture serves further forks. */
 const JOINED_MAX = 16
 
 export async function listJoined(db: Db, source_workspace_id: string, holder_id: string): Promise<Joined[]> {
@@ -30,7 +29,7 @@ export async function listJoined(db: Db, source_workspace_id: string, holder_id:
   return rows.map(({ operation_id, ...row }) => ({ operation_id, target: machineRow(row) }))
 }
 
-/** Writes `state` even if it is unchanged: the write wakes the runner. @returns false if the fork no longer waits. */
+/** Writes `state` even if unchanged: the write wakes the runner. @returns false if the fork no longer waits */
 export async function takeJoined(tx: Tx, operation_id: string, step: string, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('operations')

@@ -16,7 +16,7 @@ import {
 } from './store.ts'
 import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-// Single-statement versions of transactions in store.ts, for a state change without other writes on a latency-critical path.
+// Transactions of store.ts in one statement, for a latency-critical path.
 
 export async function moveAsAttempt(
   db: Db,
@@ -42,7 +42,7 @@ export async function moveAndEnd(db: Db, operation: OpenOperation, now: Date, ou
   return movedRow(move)
 }
 
-/** `claim` with its state change, in one statement. @returns undefined, and writes nothing, if either row has changed since it was read. */
+/** @returns undefined, and writes nothing, if either row has changed since */
 export async function claimAndMove(
   db: Db,
   operation: OpenOperation,
@@ -56,7 +56,7 @@ export async function claimAndMove(
   return rows[0] && { operation: rows[0], seen: movedRow(move) }
 }
 
-// Named columns: a statement that reads every column is not kept prepared (db/watched-pool.ts).
+// A statement that reads every column is not kept prepared (db/watched-pool.ts).
 const TAKEN_COLUMNS = sql.join(OPERATION_COLUMNS.map((name) => sql.ref(name.replace('o.', 'taken.'))))
 const IS_FOUND = sql<boolean>`exists (select from found)`
 
@@ -65,10 +65,8 @@ function held(db: Db, { id }: OpenOperation) {
 }
 
 /**
- * Changes both rows or none: the workspace if it is as seen, and the operation if `taken` finds it. Locks the operation before the
- * workspace, in the order of all transactions (store.ts).
- * @param held locks the operation.
- * @param taken changes the operation, if IS_FOUND, and returns it.
+ * Changes both rows or none. Locks the operation before the workspace, as all transactions (store.ts).
+ * @param taken changes the operation, if IS_FOUND, and returns it
  */
 function withMove(db: Db, held: Expression<unknown>, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
   const is_held = sql<boolean>`exists (select from held)`

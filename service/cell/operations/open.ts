@@ -19,7 +19,6 @@ import { restoreRequest } from './requests.ts'
 
 const END: RunningEnd = { event: 'started', before_commit: 'open.O8', before_connect: 'open.O9', result: {} }
 
-/** Starts the machine of a new workspace, or of one whose machine died. */
 export const open: OperationKind = {
   async drive(job) {
     if (job.operation.step === COMMITTED) return completeEarlier(job, END)
@@ -45,7 +44,7 @@ export const open: OperationKind = {
   errorOf: startError,
 }
 
-/** Restores a fork that failed after its capture. Its disk alone, or a blank machine, would not be the copy. */
+/** The disk alone, or a blank machine, would not be the copy. */
 async function restoreCapture(job: Job, seen: MachineRow, checkpoint_id: string): Promise<void> {
   const machine = await callHost(job, seen.id, 'restore', seen.ownership_epoch + 1, (fence) =>
     job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
@@ -59,7 +58,7 @@ export async function clearEarlier(job: Job, seen: MachineRow): Promise<void> {
   await stopAttempt(job, seen, 'stop-earlier')
 }
 
-/** Stops the machine of the epoch that this operation did not commit. An operation that was never claimed started nothing. */
+/** An operation that was never claimed started nothing. */
 export async function stopAttempt(job: Job, seen: MachineRow, step: 'stop-earlier' | 'stop-undo'): Promise<void> {
   if (job.operation.attempt === 0) return
   await callHost(job, seen.id, step, seen.ownership_epoch + 1, (fence) => job.cell.host.stop(fence))

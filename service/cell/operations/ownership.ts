@@ -10,10 +10,9 @@ const RETRY_MS = 500
 const PROBE_MS = 5000
 
 /**
- * Lets one process act for a cell: the one whose connection holds the cell's advisory lock. The server releases the lock when the process
- * or connection ends, so a waiting process gets it without polling. After a lost connection, work in progress can commit nothing, because
- * every commit names its attempt.
- * @param won is called each time the lock is acquired, with a signal that fires when it is lost.
+ * The server releases the advisory lock when the process or connection ends: a waiting process gets it without polling. After a lost
+ * connection, work in progress can commit nothing, because every commit names its attempt.
+ * @param won is called each time the lock is acquired; its signal fires when the lock is lost
  */
 export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal: AbortSignal) => void): Ownership {
   let client: pg.Client | null = null

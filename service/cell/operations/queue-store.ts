@@ -23,8 +23,8 @@ export type OtherOperation = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { 
 const OPEN_OPERATIONS_MAX = 2000
 
 /**
- * Lists the open operations of this cell and those without a cell, oldest first. One statement, for latency. At the limit, operations
- * that wait for capacity are dropped first, fairly between organizations. However many wait, they block no other operation.
+ * One statement, for latency. At the limit, operations that wait for capacity are dropped first, fairly between organizations: however many
+ * wait, they block no other operation.
  */
 export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   const rows = await db
@@ -49,11 +49,11 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   }
 }
 
-/** A fork that waits for another fork's capture cannot begin until the source is handed to it. */
+/** A fork that waits for a capture cannot begin until the source is handed to it. */
 const IS_NOT_WAITING = sql<boolean>`(o.step is distinct from ${sql.lit(WAITS_FOR_CAPTURE)} or exists (
   select from workspace_holds h where h.operation_id = o.id and h.workspace_id = o.source_workspace_id))`
 
-/** The query guarantees the casts: a row of a workspace has its template version and is open. */
+/** The query guarantees the casts. */
 function queuedOf(row: object): Queued {
   const operation = row as OpenOperation
   return { operation: operationOf(operation), row: machineRow({ ...(row as MachineColumns), id: operation.workspace_id }) }
@@ -67,17 +67,16 @@ function operationOf(row: OpenOperation): OpenOperation {
 }
 
 const GIVEN_MAX = 1000
-/** The longest wait for capacity. No waiting operation was queued before it. */
+/** No operation waits longer. */
 const GIVEN_MS = LIMITS.wait.capacity_wait_seconds * 1000
 
-/** Lists the latest operations of these kinds that this cell granted capacity to, oldest first. */
 export async function readGiven(
   db: Db,
   cell_id: string,
   kinds: readonly string[],
   now: Date,
 ): Promise<{ organization_id: string; memory_mib: number }[]> {
-  // An operation granted in this period has waited no longer than the period. Ids are ordered by time, so the key finds them.
+  // An operation granted in this period has waited no longer than the period. Ids are ordered by time: the key finds them.
   const oldest = v7({ msecs: Math.max(now.getTime() - 2 * GIVEN_MS, 0), seq: 0, random: new Uint8Array(16) })
   const rows = await db
     .selectFrom('operations as o')
@@ -94,12 +93,11 @@ export async function readGiven(
   return rows.reverse()
 }
 
-/** Queues an operation again to wait for capacity, after the part that needs none. */
+/** The part before the wait for capacity is done. */
 export async function requeue(tx: Tx, { id }: OpenOperation): Promise<void> {
   await tx.updateTable('operations').set({ state: 'queued', started_at: null }).where('id', '=', id).execute()
 }
 
-/** queued → capacity_pending, once. */
 export async function markPending(db: Db, operation: OpenOperation, now: Date, deadline_at: Date, error: OperationError): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const { numUpdatedRows } = await tx
@@ -117,7 +115,6 @@ export async function markPending(db: Db, operation: OpenOperation, now: Date, d
   })
 }
 
-/** Updates the reason of an operation that still waits. */
 export async function updatePendingReason(db: Db, { id }: OpenOperation, now: Date, error: OperationError): Promise<void> {
   await db
     .updateTable('operations')
@@ -127,7 +124,7 @@ export async function updatePendingReason(db: Db, { id }: OpenOperation, now: Da
     .execute()
 }
 
-/** Counts an attempt that the host refused for lack of capacity; it does not count against the operation. */
+/** The attempt does not count against the operation. */
 export async function recordNoCapacity(db: Db, operation: OpenOperation): Promise<void> {
   const no_room = (operation.progress.no_room ?? 0) + 1
   await ofAttempt(db, operation)

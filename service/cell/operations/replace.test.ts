@@ -8,7 +8,6 @@ import pino from 'pino'
 
 const DAY_SECONDS = 24 * 3600
 
-/** A running workspace with data in memory and on disk. */
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')

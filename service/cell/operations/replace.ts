@@ -14,35 +14,33 @@ import type { Tx } from '../../db/reader.ts'
 import { readMachineRow, isHibernated, type MachineRow } from '../machines/machine-row-store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
-/** The workspace has its new content. Left to do: stop the old machine and start the new one. */
+/** The content is committed; the machines are not exchanged yet. */
 const REPLACED = 'replaced'
 
-/** The same for a workspace that does not run: only `finishing` is left. */
+/** The workspace does not run: only `finishing` is left. */
 const REPLACED_ASLEEP = 'replaced_asleep'
 
 const DAY_MS = 24 * 3600_000
 
 export interface Content {
   checkpoint_id: string
-  /** A new checkpoint, which has no row yet. */
+  /** It has no row yet. */
   made?: CheckpointInfo
   made_as?: 'suspend' | 'fork'
-  /** Deletes the checkpoints of earlier suspends, forks and adoptions: repeated adoptions would otherwise fill the pool. */
+  /** Repeated adoptions would fill the pool with earlier checkpoints. */
   supersedes?: true
-  /** The start-up state, if the memory comes from another workspace. */
+  /** Set if the memory comes from another workspace. */
   startup?: StartupState
 }
 
-/** The differences between a reset, a restore in place and an adoption. */
 export interface Replacement {
-  /** The event of the commit: the old content becomes a recovery checkpoint. */
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
   /** null: only the template. */
   contentOf(job: Job, seen: MachineRow): Promise<Content | null>
   committing?(tx: Tx, job: Job): Promise<void>
-  /** Runs after a failure before the commit, to set other captured machines going again. */
+  /** Sets other captured machines going again, after a failure before the commit. */
   undone?(job: Job): Promise<void>
-  /** Runs last, before the operation succeeds. Runs again if it was cut off. */
+  /** Runs again if it was cut off. */
   finishing?(job: Job): Promise<void>
   start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
   start_failed: Extract<MachineEvent, 'start_failed' | 'resume_undone'>
@@ -51,7 +49,7 @@ export interface Replacement {
   points: Record<'close' | 'capture' | 'commit' | 'stop' | 'start', FailpointName>
 }
 
-/** Replaces the content of a workspace that keeps its key and id. The old content stays restorable for seven days. */
+/** The old content stays restorable for seven days. */
 export function replacement(kind: Replacement): OperationKind {
   return {
     async drive(job) {
@@ -76,7 +74,7 @@ function endOf({ operation }: Job, kind: Replacement): RunningEnd {
   return { ...kind.end, ...last, result: { recovery_checkpoint_id: operation.progress.recovery_checkpoint_id ?? null } }
 }
 
-/** @returns the row to start from; null for a suspended workspace, which stays suspended: its operation has ended. */
+/** @returns null: a suspended workspace stays suspended, and the operation has ended */
 async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> {
   const { cell, operation } = job
   const seen = await claimedRow(job)
@@ -103,7 +101,7 @@ function capture(job: Job, seen: MachineRow, content: Content | null): Promise<C
   )
 }
 
-/** Captures the disk of a failed workspace. @returns null if the host has no disk. */
+/** @returns null if the host has no disk */
 async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo | null> {
   const { disk } = seen
   if (disk === null) return null
@@ -119,10 +117,7 @@ async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo |
   }
 }
 
-/**
- * Makes the old content the recovery checkpoint and the new content the workspace's, in one transaction.
- * @param captured null: the workspace was hibernated, and its checkpoint becomes the recovery checkpoint.
- */
+/** @param captured null: the hibernated workspace's checkpoint becomes the recovery checkpoint */
 async function commitReplaced(
   job: Job,
   kind: Replacement,
@@ -141,7 +136,7 @@ async function commitReplaced(
   return row
 }
 
-/** For a workspace that does not run; suspended content is a checkpoint already. @param captured the disk of a failed workspace. */
+/** Suspended content is a checkpoint already. @param captured the disk of a failed workspace */
 async function commitAsleep(
   job: Job,
   kind: Replacement,
@@ -239,12 +234,12 @@ async function undoCapture(job: Job, kind: Replacement, seen: MachineRow, error:
   const now = cell.clock.now()
   await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {
     if (!alive) await moveWorkspace(tx, seen, 'lost', now, { grants: null })
-    // The caller of a restore wanted the workspace to run: an open can still start it.
+    // A restore wanted the workspace to run: an open can still start it.
     if (seen.observed_state === 'failed') await moveWorkspace(tx, seen, 'start_failed', now, { desired_state: 'running' })
   })
 }
 
-/** Keeps the new content: an open or a resume retries it, and the recovery checkpoint restores the old content. */
+/** An open or a resume retries the new content; the recovery checkpoint restores the old one. */
 async function undoStart(job: Job, kind: Replacement, seen: MachineRow, error: OperationError): Promise<void> {
   const { cell, operation } = job
   await callHost(job, seen.id, 'stop-undo', seen.ownership_epoch, (fence) => cell.host.stop(fence))

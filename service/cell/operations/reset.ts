@@ -1,7 +1,7 @@
 import { replacement } from './replace.ts'
 import { startRunning } from './running.ts'
 
-/** Returns to the template: the machine starts on a blank disk. A suspended workspace boots blank at its next resume. */
+/** A suspended workspace boots blank at its next resume. */
 export const reset = replacement({
   replaced: 'reset',
   contentOf: async () => null,

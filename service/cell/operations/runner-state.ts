@@ -3,9 +3,9 @@ import type { OperationCapacityRequest } from './capacity-requests.ts'
 
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
-/** Permits of each group. Start-ups have no limit: each only waits for its guest. */
+/** Start-ups have no limit: each only waits for its guest. */
 const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 3, startup: Number.MAX_SAFE_INTEGER }
-/** The time between passes without a wake: a lost notification delays work by this at most. */
+/** A lost notification delays work by this at most. */
 const PASS_MS = 15_000
 export const RETRY_MS_MIN = 100
 
@@ -18,15 +18,14 @@ interface RunningJob {
 
 export interface State {
   jobs: Map<string, RunningJob>
-  /** Operations whose last attempt failed, with the time of the next. */
+  /** Operations whose last attempt failed. */
   waiting: Map<string, { wait_ms: number; until_ms: number }>
-  /** Operations that capture before they wait for capacity. Released capacity is reserved for them, too. */
+  /** They capture before they wait for capacity. Released capacity is reserved for them, too. */
   ahead: Map<string, OperationCapacityRequest>
   /** The resources that each waiting operation was last told are short. */
   told: Map<string, string>
-  /** The earliest deadline of the waits for capacity that the last pass saw. */
   deadline_at: Date | null
-  /** Whether the last pass left an operation that waits for capacity or for a permit. */
+  /** Operations still wait for capacity or for a permit. */
   left_some: boolean
   draining: boolean
 }
@@ -35,7 +34,7 @@ export function newState(): State {
   return { jobs: new Map(), waiting: new Map(), ahead: new Map(), told: new Map(), deadline_at: null, left_some: false, draining: false }
 }
 
-/** The delay until the next pass. A retry that already runs wakes the runner itself when it ends. */
+/** A retry that already runs wakes the runner itself when it ends. */
 export function nextPassMs(
   { jobs, waiting, deadline_at }: Pick<State, 'waiting' | 'deadline_at'> & { jobs: Map<string, unknown> },
   now: Date,
@@ -57,13 +56,13 @@ export function freePermits({ groups }: { groups?: Groups }, state: State, group
   return (groups?.[group] ?? GROUPS[group]) - countJobs(state, { group })
 }
 
-/** Reserves the last permit for an organization that has none: other jobs may keep theirs for hours. */
+/** The last permit is for an organization that has none: other jobs may keep theirs for hours. */
 export function mayBegin(options: { groups?: Groups }, state: State, place: PermitRequest): boolean {
   const free = freePermits(options, state, place.group)
   return free > 1 || (free === 1 && countJobs(state, place) === 0)
 }
 
-/** Orders by fair share: organizations with the fewest permits first, counting their earlier waiting operations as well. Stable. */
+/** Organizations with the fewest permits first, counting their earlier waiting operations. Stable. */
 export function inFairShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => PermitRequest | undefined): T[] {
   const counts = new Map<string, number>()
   const ranked = waiting.map((one) => {

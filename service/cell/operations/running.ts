@@ -10,10 +10,10 @@ import { startsUp, startUp } from './startup.ts'
 import { endAttempt, finish, moveWorkspace, type Move } from './store.ts'
 import { readMachineRow, type MachineRow } from '../machines/machine-row-store.ts'
 
-/** A start has committed; from here on the operation only goes forward. */
+/** From here on the operation only goes forward. */
 export const COMMITTED = 'committed'
 
-/** `boots`: no memory was restored, so the start-up begins from its first step. `is_ready`: a warm machine has already started up. */
+/** `boots`: no memory was restored. `is_ready`: a warm machine has already started up. */
 export interface Began {
   boots: boolean
   is_ready?: true
@@ -24,16 +24,12 @@ export interface RunningEnd {
   before_commit: FailpointName
   before_connect: FailpointName
   before_success?: FailpointName
-  /** Runs last, before the start-up and the success. Runs again if it was cut off. */
+  /** Runs again if it was cut off. */
   finishing?(job: Job): Promise<void>
   result: Record<string, unknown>
 }
 
-/**
- * Starts a machine without restored guest processes. Its packets may leave at once, and one commit makes it the workspace's and ends the
- * operation.
- * @param from_disk null: a blank disk.
- */
+/** Without restored processes, packets may leave at once: one commit ends the operation. @param from_disk null: a blank disk */
 export async function startRunning(job: Job, seen: MachineRow, epoch: number, from_disk: string | null, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
   const machine = await callHost(job, seen.id, 'start', epoch, (fence) =>
@@ -53,7 +49,7 @@ export async function startRunning(job: Job, seen: MachineRow, epoch: number, fr
   await openAdmission(job, seen.id)
 }
 
-/** Attached volumes that the machine started without, with the reason. Reported in the operation's result. */
+/** Attached volumes that the machine started without. */
 function leftOut({ volumes }: MachineRow, { refused_volumes = [] }: Machine): { refused_volumes?: object[] } {
   const found = volumes.flatMap(({ volume_id, mount_path, place }) =>
     refused_volumes.filter((one) => one.place === place).map(({ why }) => ({ volume_id, mount_path, why })),
@@ -66,11 +62,7 @@ async function openAdmission({ cell }: Job, workspace_id: string): Promise<void>
   if (entry?.machine?.state === 'running') cell.agents.greet(entry.id, entry.machine, entry.gone)
 }
 
-/**
- * Commits epoch, disk and grants of the machine. Its packets leave only afterwards: a restored guest continues by itself, and the next
- * attempt must not send its packets again.
- * @returns the row after the commit.
- */
+/** Packets leave only after the commit: a restored guest continues by itself, and the next attempt must not send its packets again. */
 export async function commitRunning(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd, how: Began): Promise<MachineRow> {
   const { cell, operation } = job
   await failpoint(end.before_commit)
@@ -85,7 +77,7 @@ export async function commitRunning(job: Job, seen: MachineRow, machine: Machine
   return row
 }
 
-/** Tells whether the restored machine booted: a blank or disk-only content has no memory. */
+/** A blank or disk-only content has no memory: the machine boots. */
 export async function howItBegan({ cell }: Job, { startup, checkpoint_id }: MachineRow): Promise<Began> {
   if (startup === null) return { boots: false } // unused without a start-up
   return { boots: checkpoint_id === null || (await isDiskAlone(cell.db, checkpoint_id)) }
@@ -106,14 +98,13 @@ function moveToRunning(seen: MachineRow, machine: Machine, end: RunningEnd, now:
   return { seen, event: end.event, changes }
 }
 
-/** The machine ended before the commit: the attempt is undone like any other failed attempt. */
+/** The attempt is undone like any other. */
 const DIED_EARLY = operationError('dependency_failed', 'The machine ended while it was being started', { reason: 'died' })
 
 export function showMachine(job: Job, machine: Machine): void {
   job.cell.table.putMachine(machine)
 }
 
-/** Runs after the commit: connects the machine's network, opens admission, and completes the operation. */
 export async function completeRunning(job: Job, row: MachineRow, machine: Machine, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
   await failpoint(end.before_connect)
@@ -137,7 +128,7 @@ export async function completeEarlier(job: Job, end: RunningEnd): Promise<void> 
 
 const DEAD = ['not_running', 'not_found'] as const
 
-/** The committed machine died before admission opened: records the death and fails the operation. */
+/** Died before admission opened. */
 async function endedSince(job: Job, row: MachineRow): Promise<void> {
   const { cell, operation } = job
   const now = cell.clock.now()

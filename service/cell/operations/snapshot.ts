@@ -8,10 +8,9 @@ import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../mach
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
-/** Captures a running workspace, which keeps running, or copies the checkpoint of a suspended or hibernated one. */
 export const snapshot = copying('snapshot', capture)
 
-/** Captures only the disk of a running workspace. Other machines start from it; no restore uses it. */
+/** Other machines start from it; no restore uses it. */
 export const layerSnapshot = copying('layer', captureDisk)
 
 type Capture = (job: Job, seen: MachineRow) => Promise<CheckpointInfo>

@@ -17,7 +17,7 @@ import { NoSecrets, type StartupGuest } from './startup-run.ts'
 import type { StepSession } from './startup-steps.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 
-/** The machine that was to start up has ended, or no longer belongs to this operation. */
+/** The machine ended, or no longer belongs to this operation. */
 export class MachineEnded extends Error {
   constructor() {
     super('The machine ended while it started up')
@@ -25,10 +25,10 @@ export class MachineEnded extends Error {
 }
 
 const LOOK_MS_MAX = 500
-/** An agent that is silent for this long counts as dead: by then its liveness probe would have ended the machine. */
+/** By then the agent's liveness probe would have ended the machine. */
 const TROUBLE_MS_MAX = 60_000
 
-/** The guest of a workspace's machine, which may hibernate between calls. */
+/** The machine may hibernate between calls. */
 export function guestOf(job: Job, row: MachineRow): StartupGuest {
   return {
     start: (session) => startSession(job, row, session),
@@ -39,7 +39,7 @@ export function guestOf(job: Job, row: MachineRow): StartupGuest {
   }
 }
 
-/** Starts the session; an earlier attempt's session is returned as it is. */
+/** Returns an earlier attempt's session as it is. */
 async function startSession(job: Job, row: MachineRow, { asked_env, needs, ...session }: StepSession): Promise<ExecSession> {
   const entry = await entryOf(job, row)
   const { values, authority } = await job.cell.secrets.valuesFor(entry, 'exec', []).catch(refuseSecrets)
@@ -81,7 +81,7 @@ export async function readTail(link: AgentLink, session: ExecSession, bounds: Ca
   return text(Buffer.concat([...parts.stdout, ...parts.stderr]))
 }
 
-/** Returns '' if the guest cannot show the output: the exit code is reported all the same. */
+/** The exit code is reported even without the output. */
 export async function shown(tail: Promise<string>): Promise<string> {
   try {
     return await tail
@@ -95,7 +95,7 @@ function text(bytes: Buffer): string {
   return bytes.subarray(-LIMITS.startup.output_tail_bytes).toString('utf8').replaceAll('\0', '\ufffd').toWellFormed()
 }
 
-/** Calls the guest, and retries while it does not answer. The calls must be repeatable. */
+/** The calls must be repeatable. */
 async function patiently<T>(
   job: Job,
   row: MachineRow,

@@ -7,7 +7,7 @@ import { commandSession, readySession, serviceSession, type Step, type StepSessi
 
 export type Failed = Extract<StartupState, { state: 'failed' }>
 
-/** Runs the sessions of steps. Every call may be repeated: a session is started once. */
+/** Every call may be repeated: a session is started once. */
 export interface StartupGuest {
   start(session: StepSession): Promise<ExecSession>
   look(session_id: string): Promise<ExecSession>
@@ -24,15 +24,15 @@ export class NoSecrets extends Error {
   }
 }
 
-/** The agent ends a step at its timeout. This margin is for an agent that does not. */
+/** The agent may fail to end a step at its timeout. */
 const LATE_MS = 60_000
 const LOOK_MS_MIN = 10
 const LOOK_MS_MAX = 500
 const READY_LOOK_MS = 200
 
 /**
- * @param owner_id part of the session ids: a repeated call with the same owner finds the sessions that it has started.
- * @returns null when the step is done: its command has ended, or its service is ready.
+ * @param owner_id part of the session ids: a repeated call finds its sessions
+ * @returns null: the command has ended, or the service is ready
  */
 export async function runStep(guest: StartupGuest, step: Step, owner_id: string): Promise<Failed | null> {
   try {
@@ -96,7 +96,7 @@ async function becomesReady(guest: StartupGuest, service_id: string, ready: Step
   return false
 }
 
-/** The session when it has ended. null: it still runs after the limit. */
+/** null: it still runs after the limit. */
 async function endOf(guest: StartupGuest, session_id: string, limit_ms: number): Promise<ExecSession | null> {
   const until_ms = performance.now() + limit_ms
   for (let wait_ms = LOOK_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, LOOK_MS_MAX)) {

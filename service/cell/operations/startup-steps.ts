@@ -15,7 +15,7 @@ export function stepsOf(startup: Startup): Step[] {
   return [...start.map((run): Step => ({ kind: 'command', run, needs })), ...services.map((run): Step => ({ kind: 'service', run, needs }))]
 }
 
-/** The steps from the named one on; all if no step has that name. Pure. */
+/** All if no step has the name. */
 export function stepsFrom(steps: readonly Step[], name: string | null): Step[] {
   return steps.slice(
     Math.max(
@@ -25,19 +25,19 @@ export function stepsFrom(steps: readonly Step[], name: string | null): Step[] {
   )
 }
 
-/** The session of a command. Its id contains the operation, and the agent starts no id twice: the command runs once per operation. Pure. */
+/** The agent starts no id twice: the command runs once per operation. */
 export function commandSession(step: StartCommand, operation_id: string, needs: readonly string[]): StepSession {
   const { name, argv, timeout_seconds = LIMITS.startup.command_seconds_default } = step
   return { ...session(step, needs, sessionId(name, operation_id)), argv, timeout_ms: timeout_seconds * 1000 }
 }
 
-/** The session of a service: a shell loop that restarts it. No process of the host is needed, and the loop survives a restore. Pure. */
+/** The shell loop needs no process of the host, and survives a restore. */
 export function serviceSession(step: Service, operation_id: string, needs: readonly string[]): StepSession {
   const { name, argv, restart = 'always' } = step
   return { ...session(step, needs, sessionId(name, operation_id)), argv: ['/bin/sh', '-c', KEEP, name, restart, ...argv] }
 }
 
-/** A session that exits with 0 once the service is ready; null: ready as soon as it runs. Pure. */
+/** null: ready as soon as it runs. */
 export function readySession(step: Service, operation_id: string): StepSession | null {
   const { name, ready, ready_timeout_seconds = LIMITS.startup.ready_seconds_default } = step
   if (ready === undefined) return null
@@ -46,7 +46,7 @@ export function readySession(step: Service, operation_id: string): StepSession |
   return { ...session(step, [], sessionId(`${name}.ready`, operation_id)), argv, timeout_ms: ready_timeout_seconds * 1000 }
 }
 
-// Doubles the wait after each exit, up to 30 seconds. A run of at least one minute resets the wait to one second.
+// A run of at least one minute resets the wait.
 const KEEP = `restart=$1; shift; wait=1
 while :; do
   begun=$(date +%s); "$@"; code=$?
@@ -67,6 +67,6 @@ function session(
   needs: readonly string[],
   session_id: string,
 ) {
-  // The id is reserved and unique to the operation, so it can be its own fingerprint.
+  // The id is unique to the operation: it can be its own fingerprint.
   return { session_id, fingerprint: session_id, cwd, user, asked_env: env, needs, kill_grace_ms: LIMITS.exec.kill_grace_ms_default }
 }

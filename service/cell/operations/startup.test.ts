@@ -11,7 +11,6 @@ const STARTUP = {
   services: [{ name: 'web', argv: ['/bin/web'], ready: { argv: ['/bin/is-ready'] } }],
 }
 
-/** A workspace whose template version has a start-up, and its first operation. */
 async function openStarted(world: World) {
   const settings = JSON.stringify({ env: {}, inputs: {}, defaults: {}, ceiling: {}, ...STARTUP })
   await world.db.updateTable('template_versions').set({ settings }).execute()

@@ -9,16 +9,13 @@ import { endStartup, noteStep, openGate, readStartup } from './startup-store.ts'
 import { endAttempt, moveWorkspace } from './store.ts'
 import { readMachineRow, type MachineRow } from '../machines/machine-row-store.ts'
 
-/** Whether start-up steps of the template are still to run, or have failed. */
 export function startsUp({ startup }: MachineRow): boolean {
   return startup !== null && startup.state !== 'ready'
 }
 
 /**
- * Runs the start-up of the template version and ends the operation with its result: only then is the workspace ready (App, "Workspace
- * (view)"). The machine already serves tools. A start-up that was cut off continues at its step, because the agent starts no session
- * twice.
- * @param result of the operation that brought up the machine.
+ * Only with this result is the workspace ready (App, "Workspace (view)"), but the machine already serves tools. A start-up that was cut off
+ * continues at its step: the agent starts no session twice.
  */
 export async function startUp(job: Job, row: MachineRow, result: Record<string, unknown>): Promise<void> {
   const { cell, operation } = job
@@ -66,7 +63,6 @@ async function endedMeanwhile(job: Job, row: MachineRow): Promise<void> {
   })
 }
 
-/** Runs the failed step and those after it again, in the running machine. */
 export const startupRetry: OperationKind = {
   async drive(job) {
     const row = await claimedRow(job)

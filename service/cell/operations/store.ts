@@ -24,11 +24,11 @@ export interface OpenOperation {
 export type Attempted = Pick<OpenOperation, 'id' | 'attempt'>
 
 export interface Progress {
-  /** Capacity of this operation, beyond the grants of running workspaces. */
+  /** Beyond the grants of running workspaces. */
   reserved?: Resources
-  /** Attempts that the host refused for lack of capacity: they do not count against the operation. */
+  /** Refused attempts do not count against the operation. */
   no_room?: number
-  /** Set by a reset, a restore in place or an adoption, from its commit on. */
+  /** Of a reset, a restore in place or an adoption, from its commit on. */
   recovery_checkpoint_id?: string | null
   old_disk?: string | null
 }
@@ -50,15 +50,10 @@ export const OPERATION_COLUMNS = [
 
 export type Outcome = { state: 'succeeded'; result: Record<string, unknown> } | { state: 'failed'; error: OperationError }
 
-// Lock order for a transaction that locks both: the operation's row, its workspace's row, then the row of a fork's other workspace. The
-// API keeps it too (api/workspaces/delete.ts). Rows that a transaction inserts itself need no order: no other transaction can wait for
-// them.
+// Lock order: the operation's row, its workspace's row, the row of a fork's other workspace. The API keeps it too
+// (api/workspaces/delete.ts). Rows that a transaction inserts need no order: no other can wait for them.
 
-/**
- * Runs a transaction that only this attempt of the operation may commit. It first locks and verifies the operation's row, so a
- * cancellation or later attempt either waits or has already won.
- * @param reached the step that the commit completes.
- */
+/** Only this attempt may commit. Its row is locked and verified first: a cancellation or later attempt either waits or has already won. */
 export async function asAttempt<T>(
   db: Db,
   operation: OpenOperation,
@@ -76,7 +71,6 @@ export async function asAttempt<T>(
   })
 }
 
-/** The last transaction of an operation: writes outcome and workspace, and releases its holds. */
 export async function endAttempt(
   db: Db,
   operation: OpenOperation,
@@ -92,7 +86,7 @@ export async function endAttempt(
   })
 }
 
-/** `endAttempt` without a change of the workspace. One statement, because a caller waits and each round trip to the database takes time. */
+/** One statement: a caller waits for each round trip to the database. */
 export async function finish(db: Db, operation: Attempted, now: Date, outcome: Outcome): Promise<void> {
   const row = await db
     .with('ended', (query) => ofAttempt(query, operation).set(ended(outcome, now)).returning('id'))
@@ -128,11 +122,11 @@ export interface Claim {
   operation_id: string
   cell_id: string
   now: Date
-  /** Capacity that a start takes; null for a kind that takes none, and for a retry, which still has its reservation. */
+  /** null: the kind takes none, or a retry still has its reservation. */
   reserved: Resources | null
 }
 
-/** Claims the operation for a new attempt. undefined: it is over, or another transaction has locked its row. */
+/** undefined: it is over, or another transaction has locked its row. */
 export async function claim(tx: Tx, taking: Claim): Promise<OpenOperation | undefined> {
   return (await claiming(tx, taking).executeTakeFirst()) as OpenOperation | undefined
 }
@@ -178,14 +172,12 @@ type WorkspaceChanges = Partial<{
   suspend_request: null
 }>
 
-/** A state change of a workspace, valid only while the row is as seen. */
 export interface Move {
   seen: MachineRow
   event: MachineEvent
   changes: WorkspaceChanges
 }
 
-/** Changes the workspace's state by the state table, if the row is still as seen. @returns the row after it. */
 export async function moveWorkspace(
   tx: Tx,
   seen: MachineRow,
@@ -199,7 +191,6 @@ export async function moveWorkspace(
   return movedRow(move)
 }
 
-/** The condition of every state change: the machine-related columns still are as seen. */
 export function isAsSeen({ id, ownership_epoch, observed_state, deleted_at }: MachineRow) {
   return (row: ExpressionBuilder<Database, 'workspaces'>) =>
     row.and([
@@ -248,7 +239,7 @@ export async function releaseHold(tx: Tx, operation: OpenOperation, workspace_id
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation.id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Lets a new workspace take the key: this workspace holds nothing that a caller could lose. */
+/** The workspace holds nothing that a caller could lose. */
 export async function freeKey(tx: Tx, seen: MachineRow): Promise<void> {
   await tx
     .updateTable('workspace_keys')

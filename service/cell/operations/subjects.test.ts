@@ -37,7 +37,6 @@ function seeded(db: Db, work: (tx: ChangeTx) => Promise<unknown>) {
   return mutate(db, serviceOrigin('setup', { ids, now }), 'tests.seed', work, () => null)
 }
 
-/** A suspended workspace that exists only as rows. */
 async function suspended(database: Awaited<ReturnType<typeof freshDatabase>>) {
   const seeds = seeder(database, systemClock, ids)
   const { organization_id, project_id } = await seeds.tenant('acme', await seeds.plan('unlimited'))

@@ -10,7 +10,7 @@ import { asAttempt, endAttempt, finish, moveWorkspace } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** Saves memory, processes and disk, commits, and only then stops the machine. */
+/** The machine stops only after the commit. */
 export const suspend: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -47,16 +47,16 @@ function capture(job: Job, { id, ownership_epoch }: MachineRow): Promise<Checkpo
   return callHost(job, id, 'checkpoint', ownership_epoch, (fence) => host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }))
 }
 
-/** No caller waits for these suspends, so a failed one is not retried at once. */
+/** No caller waits: a failed one is not retried at once. */
 const IDLE_REASONS: ReadonlySet<unknown> = new Set(['idle_timeout', 'requested_after_idle', 'disk_wanted'])
 
-/** Unpauses a guest that an earlier attempt may have left paused. Does nothing without a machine. */
+/** An earlier attempt may have left the guest paused. */
 export async function wakeAfterEarlier(job: Job, seen: MachineRow): Promise<void> {
   await takeOver(job, seen.id, seen.ownership_epoch)
   await unpause(job, seen, 'unpause-earlier')
 }
 
-/** @returns false if the machine is gone. A hibernated workspace needs none. */
+/** @returns false if the machine is gone; a hibernated workspace needs none */
 export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier' | 'unpause-undo'): Promise<boolean> {
   if (job.operation.attempt === 0 || isHibernated(seen)) return true
   const machine = await findMachine(job, seen.id)
@@ -67,7 +67,7 @@ export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier
   return runs
 }
 
-/** @param info null: the workspace was hibernated, and its checkpoint is kept. */
+/** @param info null: the hibernated workspace's checkpoint is kept */
 async function commitSuspended(
   job: Job,
   seen: MachineRow,
@@ -99,7 +99,7 @@ async function commitSuspended(
   return asAttempt(cell.db, operation, now, save, { step: COMMITTED, progress })
 }
 
-/** Only goes forward after the commit: the paused machine must never run again. */
+/** The paused machine must never run again. */
 async function giveUpMachine(job: Job, row: MachineRow, checkpoints: string[], disks: (string | null)[]): Promise<void> {
   const { cell, operation } = job
   await failpoint('suspend.S9')

@@ -8,7 +8,7 @@ import { callHost, claimedRow, prepareCapture, takeOver, type Job, type Operatio
 import { endAttempt } from './store.ts'
 import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** Attaches a volume to a running machine. Any other workspace gets it when its machine starts. */
+/** Without a machine, the volume comes with the next start. */
 export const attach: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -22,7 +22,7 @@ export const attach: OperationKind = {
     const now = cell.clock.now()
     const result = { volume_id, mount_path: attachment.mount_path }
     await endAttempt(cell.db, operation, now, { state: 'succeeded', result }, async (tx) => {
-      // A delete of the volume may have been requested since; it detaches the volume later.
+      // A delete of the volume detaches it later.
       if (!(await markAttached(tx, operation.id, now))) throw new LostRace('The attachment')
     })
     await cell.table.fresh(seen.id)
@@ -31,7 +31,6 @@ export const attach: OperationKind = {
   errorOf,
 }
 
-/** Detaches a volume from a running machine, unless a process in it uses the volume. */
 export const detach: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -54,7 +53,7 @@ export const detach: OperationKind = {
 
 type Write = Parameters<typeof endAttempt>[4]
 
-/** Sets the machine back to the volumes of the row. If the host fails, the row still says which volumes it should have. */
+/** If the host fails, the row still says which volumes the machine should have. */
 async function undo(job: Job, error: OperationError, write: Write): Promise<void> {
   const { cell, operation } = job
   const seen = await readMachineRow(cell.db, operation.workspace_id)
@@ -63,7 +62,7 @@ async function undo(job: Job, error: OperationError, write: Write): Promise<void
   await cell.table.fresh(seen.id)
 }
 
-/** A hostd that died midway may have left the machine with the volumes of the failed operation. */
+/** A hostd that died midway may have left the volumes of the failed operation. */
 async function setBack(job: Job, seen: MachineRow): Promise<void> {
   const { volumes, id, ownership_epoch } = seen
   try {
@@ -74,7 +73,7 @@ async function setBack(job: Job, seen: MachineRow): Promise<void> {
   }
 }
 
-/** Keeps admission closed during the change, so that no command sees a mix of old and new volumes. */
+/** No command sees a mix of old and new volumes. */
 async function setVolumes(job: Job, seen: MachineRow, volumes: MachineVolume[]): Promise<void> {
   if (!hasMachine(seen)) return
   await prepareCapture(job, seen.id)

@@ -6,7 +6,6 @@ import { createWorld, entryOf, type World } from '../../../tests/engine/world.ts
 import { Failure } from '../../lib/fail.ts'
 import { armFailpoint, FAILPOINTS, type FailpointName } from '../../lib/failpoints.ts'
 
-/** A running workspace with data in memory and on disk. */
 async function running(world: World): Promise<string> {
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
@@ -204,7 +203,7 @@ const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
 
 for (const point of POINTS) {
   for (const from of ['running', 'suspended'] as const) {
-    // A restore of a suspended workspace changes rows only: there is no machine to stop or start.
+    // A suspended workspace has no machine to stop or start.
     if (from === 'suspended' && /V(6|7)/.test(point)) continue
     test(`${point}, kill -9: a ${from} workspace is its disk without memory in the end, and nothing is left`, async () => {
       await using world = await createWorld()

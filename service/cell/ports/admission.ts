@@ -13,7 +13,6 @@ import type { Resumed } from './resume-store.ts'
 export interface VisitDeps extends Admitting {
   clock: Clock
   changes: WorkspaceChanges
-  /** Starts to resume a suspended workspace; throws its plan's refusals. */
   resume(visit: Visit): Promise<Resumed>
 }
 
@@ -32,8 +31,8 @@ export interface Admittance {
 const LOOK_AGAIN_MS = 500
 
 /**
- * Admits a visitor after a wake, a resume or a wait (Cell, "Port-exposed workspaces"). Throws a Refusal.
- * @param signal fires when the visitor stops waiting; a wake or resume in progress goes on.
+ * Cell, "Port-exposed workspaces". Throws a Refusal.
+ * @param signal the visitor stops waiting; a wake or resume in progress goes on.
  */
 export async function admitVisitor(deps: VisitDeps, visit: Visit, signal: AbortSignal): Promise<Admittance> {
   for (;;) {
@@ -58,7 +57,6 @@ function givenUnless(signal: AbortSignal, admitted: Admittance): Admittance {
   throw new Refusal('starting_timeout', 1)
 }
 
-/** @returns null if the visitor must wait. */
 async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
   const entry = await readEntry(deps, visit)
   if (entry === undefined || entry.deleted_at !== null) throw new Refusal('workspace_gone')
@@ -79,10 +77,7 @@ async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
   }
 }
 
-/**
- * Reads the row, because a suspend that this cell has not heard of would cut the visitor off. Without the database, uses the last known
- * row.
- */
+/** A suspend that this cell has not heard of would cut the visitor off. Without the database, uses the last known row. */
 async function readEntry({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
   try {
     return await table.fresh(workspace_id)
@@ -110,7 +105,7 @@ async function admitted(deps: VisitDeps, { workspace_id, port }: Visit): Promise
   }
 }
 
-/** The workspace has changed since it was read: look again. */
+/** The workspace has changed since it was read. */
 const MOVING: ReadonlySet<string> = new Set(['workspace_busy', 'workspace_not_running', 'dependency_unavailable', 'not_found'])
 
 /** The fencing token identifies exactly one machine, even if two had the same epoch. */

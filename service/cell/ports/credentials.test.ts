@@ -17,7 +17,6 @@ const found = (id: string, port_id = 'port'): FoundCredential => ({
   expires_at: null,
 })
 
-/** A credential cache over changeable rows, with the sizes of its reads and a way to announce changes. */
 function bookOf(rows: Map<string, FoundCredential>, known_max?: number) {
   const reads: number[] = []
   let heard: (id: string | null) => void = () => undefined

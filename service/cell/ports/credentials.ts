@@ -17,15 +17,12 @@ interface Waiting {
   answer: PromiseWithResolvers<FoundCredential | null>
 }
 
-/**
- * Reads all waiting values in one query, one query at a time, which bounds the cost of guessing. Caches valid credentials until a change
- * of their port is announced.
- */
+/** One query at a time bounds the cost of guessing. A valid credential is cached until a change of its port is announced. */
 export function openCredentialCache(readAll: ReadCredentials, listener: Pick<Listener, 'on'>, known_max = KNOWN_MAX): CredentialCache {
   const known = new Map<string, FoundCredential>() // least recently used first
   let waiting: Waiting[] = []
   let reading = false
-  /** Announced changes. A read that overlaps one may be outdated. */
+  /** A read that overlaps an announced change may be outdated. */
   let changes = 0
 
   const remember = (key: string, found: FoundCredential) => {

@@ -13,7 +13,6 @@ export interface Ask {
   client: string
 }
 
-/** Traffic of a lease since the last count. */
 export interface Count {
   lease: number
   requests: number
@@ -21,7 +20,6 @@ export interface Count {
   sent_bytes: number
 }
 
-/** The proxy's own counters since the last tally, and its open visitor connections. */
 export interface Tally {
   connections: number
   turned_away: number
@@ -31,7 +29,7 @@ export interface Tally {
 export type FromProxy =
   | { hello: { version: number } }
   | { ask: Ask }
-  /** No request uses the lease now: it stays granted, but keeps no machine awake. */
+  /** No request uses the lease: it stays granted, but keeps no machine awake. */
   | { idle: { lease: number } }
   | { busy: { lease: number } }
   | { count: Count }
@@ -39,10 +37,10 @@ export type FromProxy =
   | { abort: { id: number } }
   | { tally: Tally }
   | { settled: { id: number } }
-  /** The port of a lease refuses connections; asks where its app listens. */
+  /** The port of the lease refuses connections: the proxy asks where its app listens. */
   | { look: { id: number; lease: number } }
 
-/** The address of a machine. `epoch` is unique to the machine: a connection to it belongs to no other. */
+/** `epoch` is unique to the machine: a connection to it belongs to no other. */
 export interface MachineAddress {
   address: string
   epoch: number
@@ -63,12 +61,11 @@ export type ToProxy =
   | { redirect: { id: number; path: string; cookie: string; max_age_seconds: number } }
   | { refuse: { id: number } & Refused }
   | { cut: { lease: number; reason: PortRefusal; status: number } }
-  /** Asks for a confirmation once every stream of the leases cut so far has ended. */
+  /** Confirm once every stream of the leases cut so far has ended. */
   | { settle: { id: number } }
-  /** Answers a `look`; null: unknown. */
   | { listeners: { id: number; addresses: readonly string[] | null } }
 
-/** null: not a frame, so the sender is not the proxy. Ignores unknown fields. */
+/** null: the sender is not the proxy. Unknown fields are ignored. */
 export function parseFrame(line: string): FromProxy | null {
   const said = recordOf(parsed(line))
   const [kind] = Object.keys(said)
@@ -124,7 +121,7 @@ function countOf({ lease, requests, received_bytes, sent_bytes }: Record<string,
   return { count: { lease, requests, received_bytes, sent_bytes } }
 }
 
-/** Drops unknown reasons: a metric label is never text from outside. */
+/** A metric label is never text from outside. */
 function tallyOf({ connections, turned_away, refused }: Record<string, unknown>): FromProxy | null {
   if (!isCount(connections) || !isCount(turned_away)) return null
   const many = recordOf(refused)
@@ -139,7 +136,7 @@ function parsed(line: string): unknown {
   try {
     return JSON.parse(line)
   } catch {
-    return null // not JSON: no frame
+    return null
   }
 }
 

@@ -7,19 +7,18 @@ import type { FoundCredential } from './store.ts'
 export interface Lease {
   readonly id: number
   readonly found: FoundCredential
-  /** Keeps the machine awake; null: no request uses the lease. */
+  /** null: the machine may sleep. */
   held: Disposable | null
   readonly over: AbortSignal
 }
 
-/** The leases of one proxy. They end with its connection. */
 export interface Leases {
   readonly size: number
-  /** Grants a lease. It ends with its machine, its credential or its expiry. */
+  /** It ends with its machine, its credential or its expiry. */
   grant(found: FoundCredential, entry: WorkspaceEntry, held: Disposable): Lease
   get(id: number): Lease | undefined
   all(): Lease[]
-  /** The credential that traffic counts for: of a lease, or of a recently cut one, which is counted once more. */
+  /** Also of a recently cut lease, which is counted once more. */
   countedFor(id: number): FoundCredential | undefined
   cut(lease: Lease, reason: PortRefusal): void
   release(lease: Lease): void
@@ -29,14 +28,12 @@ export interface Leases {
 const GONE: Record<GoneReason, PortRefusal> = { deleted: 'workspace_gone', epoch_ended: 'machine_moved', died: 'machine_moved' }
 /** The longest timer of Node. */
 const TIMER_MS_MAX = 2 ** 31 - 1
-/** Recently cut leases: the proxy sends the last count of each at once. */
 const CUT_KNOWN_MAX = 1000
 
 interface Kept extends Lease {
   end: AbortController
 }
 
-/** @param nextId unique within this process. */
 export function createLeases(clock: Clock, nextId: () => number, say: (frame: ToProxy) => void): Leases {
   const leases = new Map<number, Kept>()
   const drop = (lease: Lease): boolean => {

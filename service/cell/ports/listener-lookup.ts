@@ -9,10 +9,10 @@ export interface LookDeps {
   agents: Pick<AgentLinks, 'of'>
 }
 
-/** Finds the addresses on which the app of a lease listens; null: unknown. */
+/** null: unknown. */
 export type FindListeners = (lease: Lease) => Promise<readonly string[] | null>
 
-/** Bounds lookups per proxy. A guest that does not answer holds one permit for a bounded time, at its own visitors' cost. */
+/** A guest that does not answer holds one permit for a bounded time, at its own visitors' cost. */
 export function createListenerLookup({ table, agents }: LookDeps): FindListeners {
   let under_way = 0
   return async ({ found: { workspace_id, port }, over }) => {

@@ -2,10 +2,8 @@ import type { PortRefusal } from '../../../contract/port-refusals.ts'
 import type { Count, Tally } from './frames.ts'
 
 export interface PortMetrics {
-  /** @param over fires when the lease ends. */
   granted(over: AbortSignal): void
   refused(reason: PortRefusal): void
   used(use: Pick<Count, 'requests' | 'received_bytes' | 'sent_bytes'>): void
-  /** A proxy's own counters, and the change in its open connections. */
   tallied(tally: Tally, more_connections: number): void
 }

@@ -44,7 +44,7 @@ export interface Ports {
   close(): Promise<void>
 }
 
-/** Serves proxies on this socket: they ask whether to admit a visitor, and to which machine (Cell, "Port access"). */
+/** Cell, "Port access". */
 export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports> {
   const { db, listener, clock, log, table } = deps
   const closing = new AbortController()
@@ -116,8 +116,8 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
 }
 
 /**
- * Tracks proxies with a lost connection. They keep open streams until the leases are granted again or time out. A proxy that is back asks
- * for each of them first, and settles only after the answers.
+ * After a lost connection proxies keep open streams until the leases are granted again or time out. A proxy that is back asks for each of
+ * them first, and settles only after the answers.
  */
 function createUnconfirmed(clock: Clock) {
   let until_ms = 0
@@ -127,7 +127,7 @@ function createUnconfirmed(clock: Clock) {
   }
 }
 
-/** A file that marks that proxies have connected here: they may still serve leases of an earlier process. */
+/** Proxies have connected here: they may still serve leases of an earlier process. */
 const noteOf = (socket: string) => `${socket}.asked`
 
 function noteProxies(socket: string, log: Logger): void {
@@ -135,13 +135,9 @@ function noteProxies(socket: string, log: Logger): void {
   writeFile(noteOf(socket), '').catch((error: unknown) => log.warn({ err: error }, 'that proxies ask here could not be noted'))
 }
 
-/** Operations that end the machine: new visitors wait until they are over. */
 const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'adopt', 'move', 'delete'])
 
-/**
- * Cuts the leases of a machine that an operation is about to end: a later request would be lost with it. The end of the machine cuts them
- * as well, if the database is away.
- */
+/** A later request would be lost with the machine. Its end cuts leases as well, if the database is away. */
 async function cutWhatIsEnding(
   conversations: ReadonlySet<Conversation>,
   changed: string | null,
@@ -160,7 +156,6 @@ async function cutWhatIsEnding(
 
 const RETRY_MS = 500
 
-/** Cuts the leases of removed credentials, of one port or of all. Retries until the database answers. */
 async function cutWhatIsGone(
   conversations: ReadonlySet<Conversation>,
   port_id: string | null,

@@ -8,13 +8,12 @@ import { beginOperation } from '../../core/workspaces/operations/begin.ts'
 import type { Db } from '../../db/database.ts'
 import type { Ids } from '../../lib/ids.ts'
 
-/** begun: an operation is on its way, from this call or another. failed: the last one failed just now. */
+/** begun: an operation is on its way, from this call or another. */
 export type Resumed = 'begun' | 'failed'
 
-/** The pause after a failed resume before a visitor can cause another. */
 export const FAILED_SECONDS = 10
 
-/** Resumes a workspace by its owner's rules (Cell, "Port-exposed workspaces"). @throws refusals of plan and allowance. */
+/** Cell, "Port-exposed workspaces". */
 export async function resumeForVisitor(
   { db, ids }: { db: Db; ids: Ids },
   { workspace_id, port }: { workspace_id: string; port: number },

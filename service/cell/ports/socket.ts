@@ -6,7 +6,6 @@ import { logAcceptErrors } from '../../lib/accept-errors.ts'
 import { parseFrame, type FromProxy, type ToProxy } from './frames.ts'
 
 export interface Heard {
-  /** @returns false to close the connection. */
   hear(frame: FromProxy): boolean
   close(): void
 }

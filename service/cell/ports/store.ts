@@ -4,7 +4,6 @@ import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
 import { addPortBytes } from '../metering/port-store.ts'
 
-/** A credential that is not revoked; it may have expired. */
 export interface FoundCredential {
   id: string
   kind: CredentialKind
@@ -57,7 +56,6 @@ export interface PortUse {
   last_request_at: Date
 }
 
-/** Adds to the ports' counters and to their workspaces' usage, in one transaction. */
 export async function addUse(db: Db, uses: readonly PortUse[], now: Date): Promise<void> {
   const column = (pick: (use: PortUse) => number) => uses.map(pick)
   await db.transaction().execute(async (tx) => {
@@ -85,7 +83,6 @@ export async function addUse(db: Db, uses: readonly PortUse[], now: Date): Promi
 
 export const EXPIRED_BATCH = 1000
 
-/** Deletes credentials that expired before then. @returns their number. */
 export async function dropExpiredCredentials(db: Db, expired_before: Date): Promise<number> {
   const { rows } = await sql`
     delete from port_credentials where id = any(array(

@@ -7,7 +7,6 @@ import { addUse, type FoundCredential, type PortUse } from './store.ts'
 
 export interface UseLedger {
   count(found: FoundCredential, counted: Count): void
-  /** Writes the counts. Counts that could not be written are kept. */
   flush(): Promise<void>
 }
 

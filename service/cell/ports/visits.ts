@@ -14,7 +14,6 @@ export interface Visits {
   record(found: FoundCredential, asked: Ask): void
 }
 
-/** The time after which the same credential from the same address is recorded again. */
 const AGAIN_MS = 60_000
 const KNOWN_MAX = 10_000
 const AT_ONCE_MAX = 2

@@ -100,7 +100,7 @@ test("a checkpoint that its owner deleted has no files after a reconcile pass, a
   const [first, second, standing] = await world.db.selectFrom('checkpoints').select('id').orderBy('id').execute()
   const files = async () => (await world.host.inventory()).files.flatMap(({ checkpoints }) => checkpoints.map((one) => one.checkpoint_id))
   const rows = async () => (await world.db.selectFrom('checkpoints').select('id').orderBy('id').execute()).map(({ id }) => id)
-  // A process that dies with the commit notifies no other process: the next one reconciles at its start.
+  // A process that dies with the commit notifies no other process.
   await engine.close(0)
   const deleted = { deleted_at: world.clock.now() }
   await world.database.api

@@ -19,7 +19,7 @@ export interface ExpiryContext {
 
 const EXPIRE_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
-/** Batches of each kind in one tick; the rest waits for the next. That is 4,000 workspaces in ten minutes. */
+/** Of each kind: 4,000 workspaces in ten minutes. */
 const BATCHES_A_TICK = 20
 const WORKSPACES_A_TICK = 500
 
@@ -34,8 +34,7 @@ export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
 }
 
 /**
- * Removes old operations and agent sessions of the next living workspaces, except the newest of each. A cell with 70,000 workspaces is
- * done within a day.
+ * The newest of each stay. A cell with 70,000 workspaces is done within a day.
  * @returns the last workspace that was done; null: the next tick begins with the first.
  */
 export async function forgetHistories({ cell_id, db, clock }: Omit<ExpiryContext, 'log'>, after: string | null): Promise<string | null> {
@@ -43,7 +42,7 @@ export async function forgetHistories({ cell_id, db, clock }: Omit<ExpiryContext
   const ids = await nextWorkspaces(db, cell_id, after, WORKSPACES_A_TICK)
   const operations = await untilDone(() => dropOldOperations(db, ids, before))
   const agent_sessions = await untilDone(() => dropOldAgentSessions(db, ids, before))
-  if (!operations || !agent_sessions) return after // the next tick repeats the same workspaces
+  if (!operations || !agent_sessions) return after // repeated in the next tick
   return ids.length < WORKSPACES_A_TICK ? null : (ids.at(-1) ?? null)
 }
 

@@ -3,7 +3,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 
-/** Kinds of operations that no other row names. The newest always stay, and with them the highest fence of a workspace (decision 70). */
+/** No other row names these. The newest always stay, and with them a workspace's highest fence (decision 70). */
 const DROPPED: readonly OperationKind[] = [
   'open',
   'suspend',
@@ -17,7 +17,6 @@ const DROPPED: readonly OperationKind[] = [
 ]
 const ROWS = 1000
 
-/** Living workspaces of a cell in the order of their ids, after the given one. */
 export async function nextWorkspaces(db: Db, cell_id: string, after: string | null, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('workspaces')
@@ -31,7 +30,7 @@ export async function nextWorkspaces(db: Db, cell_id: string, after: string | nu
   return rows.map(({ id }) => id)
 }
 
-/** Deletes a batch of old operations, except the newest of each workspace. @returns whether more may be left. */
+/** @returns whether more may be left. */
 export async function dropOldOperations(db: Db, workspace_ids: readonly string[], before: Date): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     delete from operations where ctid = any(array(

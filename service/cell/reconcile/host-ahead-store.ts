@@ -7,7 +7,7 @@ import type { ExpectedRow } from './reconcile-store.ts'
 import type { Repair } from './orphan-rules.ts'
 
 /**
- * Raises the sequence of fences to the host's highest, so that the host refuses no command after a database restore.
+ * After a database restore the host would refuse commands with lower fences.
  * @returns whether the database was behind.
  */
 export async function raiseFences(db: Db, highest: number): Promise<boolean> {
@@ -15,12 +15,12 @@ export async function raiseFences(db: Db, highest: number): Promise<boolean> {
   return rows.length > 0
 }
 
-/** Restarts the quarantine of unnamed layers: the restored times are of an older history. */
+/** The restored times are of an older history. */
 export async function restartQuarantine(db: Db, cell_id: string): Promise<void> {
   await db.deleteFrom('unnamed_layers').where('cell_id', '=', cell_id).execute()
 }
 
-/** The highest fence that the rows of each workspace know. Read after the inventory: a later attempt only raises it. */
+/** Read after the inventory: a later attempt only raises it. */
 export async function readKnownFences(db: Db, workspace_ids: string[]): Promise<Map<string, number>> {
   const { rows } = await sql<{ id: string; fence: number }>`
     select w.id, greatest(w.residency_fence,
@@ -35,15 +35,10 @@ export interface Repairing {
   operation_id: string
   fence: number
   now: Date
-  /** End of the time in which data that the row does not name can be restored. */
   expires_at: Date
 }
 
-/**
- * Fails operations that the host has left behind, and makes the row and its checkpoints follow the host.
- * @param kept checkpoints that stay restorable for a while.
- * @throws LostRace if the row has changed since it was read: nothing has changed.
- */
+/** @throws LostRace if the row has changed since it was read: nothing has changed. */
 export async function repair(db: Db, seen: ExpectedRow, to: Repair, kept: CheckpointInfo[], by: Repairing): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const error = operationError('interrupted', 'The database was put back to a time before this operation ended')
@@ -65,7 +60,7 @@ export async function repair(db: Db, seen: ExpectedRow, to: Repair, kept: Checkp
       insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, label, epoch, engine, size_bytes, resources, created_at, expires_at)
       values (${info.checkpoint_id}, ${seen.id}, ${by.cell_id}, ${by.operation_id}, ${kind}, null, ${info.epoch}, ${info.engine},
         ${info.size_bytes}, ${JSON.stringify(info.resources)}, ${info.created_at}, ${expires_at})`.execute(tx)
-    // The state that the row named before stays restorable for the same time.
+    // What the row named before stays restorable for the same time.
     if (to.kind !== 'keep')
       await sql`
         update checkpoints set kind = 'recovery', expires_at = ${by.expires_at}
@@ -75,7 +70,7 @@ export async function repair(db: Db, seen: ExpectedRow, to: Repair, kept: Checkp
   })
 }
 
-/** Epochs only rise: tokens of a forgotten history are then of an older one. A machine keeps the epoch that it was started in. */
+/** Epochs only rise: tokens of a forgotten history are then of an older one. A machine keeps its epoch. */
 function columnsOf(to: Repair, { ownership_epoch }: ExpectedRow) {
   switch (to.kind) {
     case 'keep':

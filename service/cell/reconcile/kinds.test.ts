@@ -1,4 +1,4 @@
-// Tests every kind of work under way with every fault: the work ends, and leaves nothing taken.
+// Every kind of work under way with every fault: the work ends, and leaves nothing taken.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
@@ -10,18 +10,14 @@ import { logOverdue } from '../../core/workspaces/under-way/overdue.ts'
 import type { MachineHost } from '../host/hostd.ts'
 import type { Subject } from '../host/subject.ts'
 
-/** Work that has begun, and waits at a call of the host until the fault has struck. */
 interface Work {
-  /** Whether no row has it under way any more. */
   over(): Promise<boolean>
   cancel?(): Promise<unknown>
   goOn?(): void
 }
 
 interface Kind {
-  /** The call of the host that waits; null: the guest waits. */
   verb: keyof MachineHost | null
-  /** Kind of subject whose call waits. */
   of: Subject['kind'] | null
   is_forward?: true
   begin(world: World, process: Process): Promise<Work>
@@ -208,7 +204,7 @@ async function open(world: World): Promise<Work> {
   return { over: isOver(world, operation_id), cancel: () => world.operate(workspace_id, 'delete') }
 }
 
-/** A build or a warm capture covers its machine. The api's kinds are in tests/api/endings.test.ts and exports.test.ts. */
+/** A build or a warm capture covers its machine. tests/api/endings.test.ts and exports.test.ts have the api's kinds. */
 type Elsewhere = 'build_machine' | 'organization_deletion' | 'export' | 'pushed_invoice'
 
 const KINDS: Record<Exclude<WorkKindName, Elsewhere> | 'volume_delete', Kind> = {
@@ -224,7 +220,6 @@ const KINDS: Record<Exclude<WorkKindName, Elsewhere> | 'volume_delete', Kind> = 
   layer_list: { verb: 'listLayer', of: null, is_forward: true, begin: layerList },
 }
 
-/** A host whose first call of the kind waits. */
 function holding(host: MachineHost, { verb, of }: Kind) {
   const [met, goes_on] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const held: MachineHost = new Proxy(host, {
@@ -283,7 +278,6 @@ for (const [name, kind] of Object.entries(KINDS)) {
       if (kind.verb !== null) await met
       const { engine, executions } = await strike(world, process, work, work.goOn ?? goOn)
       await world.until(async () => {
-        // Triggers now what runs once a minute.
         await sql`select pg_notify('berth_layer_list', ''), pg_notify('berth_template_capture', '')`.execute(world.db)
         await executions.endAbandoned()
         await engine.watch()?.sweep()

@@ -1,9 +1,8 @@
 import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../host/hostd.ts'
 
-// Host data that no row names is of two kinds. If the rows know the fence that made it, it is garbage of a known attempt. If its fence is
-// higher than the rows of its workspace know, this database lost that history or never had it: it may not be garbage. Decision 70.
+// Host data that no row names: if the rows know its fence, it is garbage of a known attempt. A higher fence means that this database lost
+// that history or never had it: it may not be garbage. Decision 70.
 
-/** The part of a workspace's row that names data on the host. */
 export interface Naming {
   ownership_epoch: number
   disk: string | null
@@ -16,7 +15,6 @@ export interface OrphanFiles {
   checkpoints: CheckpointInfo[]
 }
 
-/** A disk's name contains its maker: e<epoch>.<fence>. */
 export function makerOf(disk: string): { epoch: number; fence: number } {
   const [, epoch, fence] = /^e(\d+)\.(\d+)$/.exec(disk) ?? []
   return { epoch: Number(epoch ?? 0), fence: Number(fence ?? Number.MAX_SAFE_INTEGER) } // the highest: a foreign name is never deleted
@@ -30,15 +28,11 @@ export function orphanFilesOf(row: Naming, files: SubjectFiles, machine: Machine
   }
 }
 
-/** Host data of a history that the rows do not know. */
 export interface HostAhead extends OrphanFiles {
   machine: Machine | undefined
 }
 
-/**
- * @param fences above `known`, the highest that the rows know, up to `ours`: the next pass handles newer ones.
- * @returns null if the rows know all.
- */
+/** @param fences above `known`, the highest that the rows know, up to `ours`: the next pass handles newer ones. */
 export function hostAheadOf(
   row: Naming,
   files: SubjectFiles | undefined,
@@ -64,7 +58,6 @@ export function withoutQuarantined(files: SubjectFiles): SubjectFiles {
   }
 }
 
-/** Change of the row. `keep`: none. */
 export type Repair =
   | { kind: 'keep' }
   | { kind: 'running'; machine: Machine }
@@ -72,10 +65,9 @@ export type Repair =
   | { kind: 'failed'; disk: string; epoch: number }
 
 /**
- * Decides what the workspace becomes. A running machine is what its user last saw. Without one the newest disk of a later epoch replaces
- * what the row names, or else the newest checkpoint. A disk comes first: the workspace was running on it, and a snapshot is older.
- * Data of the row's own epoch replaces it only if what the row names is gone.
- * @param own the machine that the row names.
+ * A running machine is what its user last saw. Without one the newest disk of a later epoch replaces what the row names, or else the newest
+ * checkpoint. A disk comes first: the workspace was running on it. Data of the row's own epoch replaces it only if what the row names is
+ * gone.
  */
 export function repairOf(row: Naming, files: SubjectFiles | undefined, ahead: HostAhead, own: Machine | undefined): Repair {
   if (ahead.machine !== undefined) return { kind: 'running', machine: ahead.machine }

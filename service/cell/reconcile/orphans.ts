@@ -7,9 +7,8 @@ import { readKnownFences, repair } from './host-ahead-store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * Makes rows follow a host of a later time, after a database restore. It first keeps what the rows do not name, then changes the rows.
+ * After a database restore rows follow a host of a later time. What the rows do not name is kept before the rows change.
  * @param begins no other part of this process acts yet: operations under way in the rows are abandoned.
- * @returns the workspaces that were changed.
  */
 export async function adoptHostState(
   sweep: ReconcilePass,
@@ -74,7 +73,7 @@ async function follow(
   report(sweep, 'followed', `${row.id}: the database is older than this host: ${row.observed_state} becomes ${to.kind}, ${disks.length + disk_only.length + whole.length} older and newer states are kept`) // prettier-ignore
 }
 
-/** Deletes files that no row names. Files in quarantine stay for their days. */
+/** Files in quarantine stay for their days. */
 export async function dropUnnamed(
   sweep: ReconcilePass,
   row: ExpectedRow,
@@ -101,7 +100,6 @@ export async function dropUnnamed(
   await sweep.host.quarantine({ ...fence, disks: named('disk'), checkpoints: named('checkpoint') })
 }
 
-/** Deletes host data of deleted workspaces. Stops and quarantines workspaces that no row has ever named. */
 export async function removeOrphans(
   sweep: ReconcilePass,
   known: Map<string, ExpectedRow>,
@@ -130,7 +128,7 @@ async function remove(sweep: ReconcilePass, id: string, row: ExpectedRow | undef
   report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)
 }
 
-/** Stops its machine, which no workspace uses. Its memory is lost; its disk and checkpoints are kept. */
+/** The memory is lost; disk and checkpoints are kept. */
 async function keep(sweep: ReconcilePass, id: string, machine: Machine | undefined): Promise<void> {
   try {
     await sweep.host.quarantine({ ...passHeader(sweep, id, 0, 'quarantine'), whole: true, disks: [], checkpoints: [] })

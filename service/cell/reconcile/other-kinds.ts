@@ -7,7 +7,7 @@ import type { Inventory } from '../host/hostd.ts'
 import { findSubjects } from '../metering/subjects-store.ts'
 import { guarded, mayRemove, report, type ReconcilePass } from './reconcile-pass.ts'
 
-/** Deletes machines of builds that are over, on the host first: until then their capacity is in use. */
+/** The host's machine goes first: until then its capacity is in use. */
 export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
   for (const id of await listEndedMachines(sweep.db, sweep.cell_id)) {
     await guarded(sweep, id, async () => {
@@ -23,9 +23,9 @@ export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
 }
 
 /**
- * Deletes host data of executions, builds and test instances that no row of `machines` names. A row exists from before its machine until
- * the machine is gone, and rows are read after the inventory: without a row it is an orphan. Nothing goes to quarantine: results are in the
- * database or the layers, or can be made again. The host's copy of an execution's tree stays for some hours after its last use.
+ * A row of `machines` exists from before its machine until the machine is gone, and rows are read after the inventory: without a row it is
+ * an orphan. Nothing goes to quarantine: results are in the database or the layers, or can be made again. The copy of an execution's tree
+ * stays for some hours.
  */
 export async function sweepOtherKinds(sweep: ReconcilePass, { machines, files }: Inventory): Promise<void> {
   const found = [...machines, ...files].filter((one) => !isWorkspace(one)).map(({ subject }) => subject)
@@ -57,7 +57,6 @@ async function keptCopies({ db, clock }: ReconcilePass, subjects: readonly Subje
 
 const ATTEMPT = /^e\d+\.\d+$/
 
-/** Deletes disks of ended executions, but not the copy. */
 async function dropAttempts(sweep: ReconcilePass, subject: Subject, files: Inventory['files']): Promise<void> {
   const names = files.find((one) => subjectName(one.subject) === subjectName(subject))?.disks.filter((name) => ATTEMPT.test(name)) ?? []
   if (names.length === 0) return

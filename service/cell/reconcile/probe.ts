@@ -17,7 +17,7 @@ export interface ProbeContext extends Omit<ReconcileContext, 'quarantine_days'> 
 const LOOK_MS = 2000
 const QUESTIONS_MAX = 64
 
-/** Ends machines whose agent hangs, or that were stopped from outside: no event reports those. */
+/** No event reports a hanging agent or a machine that was stopped from outside. */
 export function startProbe(context: ProbeContext, signal: AbortSignal): void {
   const silent = new Map<string, Silence>()
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be probed')
@@ -25,7 +25,7 @@ export function startProbe(context: ProbeContext, signal: AbortSignal): void {
   tickEvery(LOOK_MS, look, failed, signal)
 }
 
-/** Probes every machine that should answer. A frozen one cannot, and one that an operation holds may be paused. */
+/** A frozen machine cannot answer, and one that an operation holds may be paused. */
 export async function probe(context: ProbeContext, silent: Map<string, Silence>): Promise<void> {
   const asked = context.table.known().filter((entry): entry is Answering => shouldAnswer(entry))
   const mute: Answering[] = []
@@ -42,7 +42,7 @@ export async function probe(context: ProbeContext, silent: Map<string, Silence>)
   const looked_ms = context.clock.monotonic_ms()
   for (const entry of mute) {
     const [name, counted] = [nameOf(entry), counters.get(nameOf(entry))]
-    if (counted === undefined) continue // it has ended, and an event reports it
+    if (counted === undefined) continue // an event reports its end
     const look = { cpu_usec: counted.cpu_usec, looked_ms, cpu_millis: entry.grants?.cpu_millis ?? null, spare_share }
     const silence = nextSilence(silent.get(name), look)
     silent.set(name, silence)
@@ -57,7 +57,7 @@ function shouldAnswer(entry: WorkspaceEntry): boolean {
   return machine !== null && machine.state === 'running' && hold === null && observed_state === 'running'
 }
 
-/** Measures the silent ones only: for each the host reads the counters of its whole disk. */
+/** For each the host reads the counters of its whole disk. */
 async function statsOf(host: MachineHost, mute: Answering[]): Promise<MachineCounters[]> {
   const found: MachineCounters[] = []
   for (let at = 0; at < mute.length; at += MEASURES_MAX)
@@ -69,7 +69,7 @@ function nameOf({ id, machine }: { id: string; machine: { fence: number } }): st
   return `${id}:${machine.fence}`
 }
 
-/** Ends it, unless the host has frozen or paused it. The fence is drawn first: every later request has a higher one and wins. */
+/** The fence is drawn first: every later request has a higher one and wins. */
 async function end(context: ProbeContext, { id, machine }: Answering): Promise<void> {
   const fence = await drawFence(context.db)
   const found = (await context.host.glance()).machines.find((one) => one.subject.id === id && one.fence === machine.fence)

@@ -23,25 +23,21 @@ export interface ReconcileContext {
   quarantine_days: number
   metrics?: ReconcileMetrics
   room?: Pick<CapacityAllocator, 'released' | 'ended'>
-  /** For tests: time limit of one workspace. */
   one_ms?: number
-  /** Receives the result of each pass: whether all that it found is repaired. Absent in tests. */
   compared?: (is_whole: boolean) => void
   parking?: Pick<Parking, 'inTransition'>
-  /** Links to machines of other kinds: they end with their machines. */
   guests?: Pick<GuestLinks, 'died' | 'comparing'>
 }
 
-/** One reconcile pass. */
 export interface ReconcilePass extends ReconcileContext {
   operation_id: string
   fence: number
   did: string[]
   failed: number
   removed: number
-  /** Workspaces in transition when the sweep began: row and machine may be of two moments. Later transitions have a higher fence. */
+  /** In transition when the sweep began: row and machine may be of two moments. Later transitions have a higher fence. */
   moving: ReadonlySet<string>
-  /** Workspaces whose rows are older than the host and could not be changed yet. */
+  /** Rows that are older than the host and could not be changed yet. */
   unsettled: Set<string>
 }
 
@@ -50,10 +46,10 @@ export function report(sweep: ReconcilePass, what: Recovery, text: string): void
   sweep.metrics?.recovered(what)
 }
 
-/** Removing files may take the host minutes. It goes on, and the next pass finds the rest. */
+/** Removing files may take the host minutes: it goes on, and the next pass finds the rest. */
 const ONE_MS = 10_000
 
-/** Keeps a workspace that cannot be repaired, or takes long, from blocking the others. */
+/** One workspace that fails or takes long must not block the others. */
 export async function guarded(sweep: ReconcilePass, workspace_id: string, work: () => Promise<void>): Promise<void> {
   try {
     await withTimeout(sweep.one_ms ?? ONE_MS, 'putting one right', work())
@@ -67,7 +63,7 @@ export function passHeader(sweep: ReconcilePass, workspace_id: string, epoch: nu
   return { subject: workspaceSubject(workspace_id), operation_id: sweep.operation_id, step: `sweep-${step}`, epoch, fence: sweep.fence }
 }
 
-/** Limits removals, so that a mass delete or a restored pool does not delay deaths and orphans. */
+/** A mass delete or a restored pool must not delay deaths and orphans. */
 export function mayRemove(sweep: ReconcilePass): boolean {
   return (sweep.removed += 1) <= LIMITS.workspace.removals_per_sweep_max
 }

@@ -5,12 +5,11 @@ import { settle, type SettledRow } from '../machines/settle-store.ts'
 export interface ExpectedRow extends SettledRow {
   checkpoint_id: string | null
   residency: 'resident' | 'hibernated' | 'restoring'
-  /** An operation of its own is not over, or one of another workspace holds it: a fork that captures it. */
+  /** Also held by an operation of another workspace: a fork that captures it. */
   active: boolean
   checkpoints: string[]
 }
 
-/** Rows of this cell's workspaces, and of other ones that the host names. */
 export async function readExpected(db: Db, cell_id: string, found_ids: string[]): Promise<Map<string, ExpectedRow>> {
   const { rows } = await sql<ExpectedRow>`
     select w.id, w.observed_state, w.ownership_epoch, w.disk, w.checkpoint_id, w.residency,
@@ -26,7 +25,6 @@ export async function readExpected(db: Db, cell_id: string, found_ids: string[])
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** Ends a fork that captured nothing and has no operation left. */
 export async function settleLostFork(db: Db, seen: ExpectedRow, now: Date): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     if (!(await settle(tx, seen, 'fork_lost', now))) return false
@@ -46,7 +44,7 @@ export async function dropStaleHolds(db: Db): Promise<number> {
   return rows.length
 }
 
-/** Fails start-ups that no operation runs any more: the workspace would never be ready. The next open runs the step again. */
+/** Without an operation the workspace would never be ready. The next open runs the step again. */
 export async function settleStartups(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql`
     update workspaces w set updated_at = ${now}, startup = jsonb_build_object('state', 'failed', 'step', w.startup -> 'step',

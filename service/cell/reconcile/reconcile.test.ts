@@ -69,7 +69,6 @@ test('machines, disks and checkpoints that no row names are removed, and named o
     .insertInto('workspace_holds')
     .values({ workspace_id: kept, operation_id: await lastOperation(world, kept), gate: 'closed' })
     .execute()
-  // The fence of the sweep must be above those used here.
   for (let count = 0; count < 20; count += 1)
     await world.db.selectNoFrom((eb) => eb.fn<number>('nextval', [eb.val('fences')]).as('n')).execute()
   await world.startProcess()
@@ -134,7 +133,7 @@ test('a machine that another process has parked and woken is not taken for dead 
   const workspace_id = await running(world)
   const before = await first.table.load(workspace_id)
   const second = await world.startProcess({ wait: false })
-  // The first process stalls for so long that the server takes its connection for dead.
+  // The server takes the stalled process's connection for dead.
   await sql`select pg_terminate_backend(pid) from pg_locks join pg_database on oid = database
     where locktype = 'advisory' and granted and datname = current_database()`.execute(world.db)
   await second.engine.ready
@@ -188,7 +187,6 @@ test('a workspace that is hibernated and woken during a reconcile pass is not ta
   const workspace_id = await running(world)
   const { inventory } = world.host
   let asked = 0
-  // The row is read before; the inventory is taken while it is hibernated.
   const taken = mock.method(world.host, 'inventory', async () => {
     asked += 1
     await process.parking.hibernate(await entryOf(process, workspace_id))

@@ -14,22 +14,19 @@ import type { LiveMachine } from '../host/live-machine.ts'
 import { isWorkspace } from '../host/subject.ts'
 
 /**
- * Repairs differences between rows and host after a crash, a lost answer or a death. Operations repair their own workspaces.
- * Rows are read before the inventory. A change in between alters the state or epoch that guards every write here. Or it has drawn a higher
- * fence, and the host refuses the repair.
+ * Operations repair their own workspaces. Rows are read before the inventory. A change in between alters the state or epoch that guards
+ * every write here, or has drawn a higher fence, and the host refuses the repair.
  * @param begins the first pass of this process's term: no other part of the cell acts yet.
  */
 export async function reconcile(context: ReconcileContext, begins = false): Promise<Compared> {
   if (begins) await beginAboveHost(context)
   let done = await compareAll(context, begins)
-  // Rows that have followed the host are compared once more.
   if (done.followed) done = await compareAll(context, false)
   return done
 }
 
 export interface Compared {
   inventory: Inventory
-  /** All that was found is repaired. */
   is_whole: boolean
 }
 
@@ -42,7 +39,7 @@ async function beginAboveHost(context: ReconcileContext): Promise<void> {
   context.log.warn({ highest_fence }, 'the database is older than this host: it goes on above the fences that the host has seen')
 }
 
-/** Fails for the database of another installation: it does not know this host's workspaces and must change nothing. */
+/** The database of another installation does not know this host's workspaces and must change nothing. */
 async function claimHost({ db, host }: ReconcileContext): Promise<void> {
   await host.claim(await readInstallationId(readerOf(db)))
 }
@@ -94,7 +91,7 @@ async function repairAll(
   await sweepVolumes(sweep, inventory)
 }
 
-/** Forgets machines that the host no longer has. One that another process has parked, and maybe woken, ends no stream. */
+/** A machine that another process has parked, and maybe woken, ends no stream. */
 function forgetEnded(
   sweep: ReconcilePass,
   shown: { id: string; machine: LiveMachine }[],
@@ -120,7 +117,7 @@ async function compare(
   files: SubjectFiles | undefined,
 ): Promise<void> {
   if (sweep.moving.has(row.id) || sweep.unsettled.has(row.id)) return
-  // A hibernated workspace has no machine: one that exists was not stopped yet, or never became the workspace's.
+  // It was not stopped yet, or never became the hibernated workspace's.
   const own = machine?.epoch === row.ownership_epoch && row.residency === 'resident' ? machine : undefined
   if (own !== undefined && row.observed_state === 'running') await adopt(sweep, row, own)
   if (row.active) return
@@ -133,7 +130,6 @@ async function compare(
 
 const ALIVE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
-/** Learns again how to reach a running machine. */
 async function adopt(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): Promise<void> {
   const { epoch, state } = machine
   // An operation may have unpaused the guest since: the table would keep saying paused.
@@ -156,7 +152,7 @@ async function adopt(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): 
 
 type Settle = (sweep: ReconcilePass, row: ExpectedRow, own: Machine | undefined) => Promise<void>
 
-/** Settles states that only an operation may leave, once no operation is left. */
+/** Only an operation may leave these states, and none is left. */
 const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   running: async (sweep, row, own) => {
     if (own === undefined && row.residency === 'resident') await move(sweep, row, 'died')

@@ -1,4 +1,3 @@
-/** A machine whose agent has not answered since it was first found silent. */
 export interface Silence {
   looks: number
   /** Latest probes in a row in which its processors stood still. */
@@ -11,26 +10,23 @@ export interface Silence {
 
 export interface SilentLook {
   cpu_usec: number
-  /** Monotonic. */
   looked_ms: number
-  /** Its processor limit; null: not known. */
   cpu_millis: number | null
-  /** Share of the computer's processors that was idle since the last probe. */
+  /** Idle share of the computer's processors since the last probe. */
   spare_share: number
 }
 
-/** With the second that each query waits: found within 7 s. */
+/** A hanging machine is found within 7 s, with the second that each query waits. */
 const SILENT_LOOKS = 3
 /** A busy guest may only be slow to answer, for example during a fork bomb. */
 const SILENT_LOOKS_BUSY = 30
-/** A machine that uses less between two probes stands still. */
 const STILL_CPU_USEC = 5000
 /** A guest below half of its limit does not keep its agent from running. */
 const OWN_SHARE_MAX = 0.5
 /** Nor does the computer when a quarter of it is idle. */
 const SPARE_SHARE_MIN = 0.25
 
-/** Pure. Use before the first probe is not known, and counts for nothing. */
+/** Use before the first probe is not known, and counts for nothing. */
 export function nextSilence(last: Silence | undefined, { cpu_usec, looked_ms, cpu_millis, spare_share }: SilentLook): Silence {
   if (last === undefined) return { looks: 1, still: 1, unhindered: 1, cpu_usec, looked_ms }
   const used_usec = cpu_usec - last.cpu_usec

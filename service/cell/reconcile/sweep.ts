@@ -16,8 +16,7 @@ export interface UnderWayContext {
 const LOOK_MS = 15_000
 
 /**
- * Compares work under way in the rows with running work, also while the host is away. Machines and captures of builds are compared by
- * `machines/reconcile.ts`.
+ * Works also while the host is away.
  * @param leftovers requests a reconcile pass: ended work may have left a machine.
  */
 export function startSweeping(context: UnderWayContext, leftovers: () => void, signal: AbortSignal): void {

@@ -5,7 +5,6 @@ import { volumeSubject } from '../host/subject.ts'
 
 const DAY_SECONDS = 24 * 3600
 
-/** Makes a volume on the host, with a row of this state; null: without a row. */
 async function volume(world: World, workspace_id: string, state: 'creating' | 'available' | 'failed' | 'deleting' | 'deleted' | null) {
   const id = world.ids.next()
   const fence = { subject: volumeSubject(id), operation_id: world.ids.next(), step: 'create', epoch: 0, fence: 1 }

@@ -6,8 +6,8 @@ import { readFates } from '../operations/volumes/store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * Deletes host data of deleted volumes at once. Keeps a volume that no row names for the quarantine's days: a restored database does not
- * know newer volumes. Rows are read after the inventory, and a row exists before its volume.
+ * A restored database does not know newer volumes: one without a row stays for the quarantine's days. Rows are read after the inventory,
+ * and a row exists before its volume.
  */
 export async function sweepVolumes(sweep: ReconcilePass, { volumes }: Inventory): Promise<void> {
   if (volumes.length === 0) return

@@ -6,9 +6,7 @@ export type Actor =
   | { kind: 'api_key' | 'user'; id: string }
   /** `name`: the owner of the token, `api_key:<id>` or `user:<id>`. The agent session may be deleted later. */
   | { kind: 'tool_token'; id: string; name: string }
-  /** An operator on the command line; `name` is the account. */
   | { kind: 'operator'; name: string }
-  /** The service itself, where a reader may ask who made the change. */
   | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
 
 export function actorFacts(actor: Actor): ActorFacts {
@@ -40,16 +38,16 @@ export type AuditTargetKind =
   | 'template_build'
   | 'workspace'
 
-/** Action of tool calls: one record per caller, tool, workspace and minute. */
+/** One record per caller, tool, workspace and minute. */
 export const TOOL_CALLS = 'tools.use'
 
-/** The changed object and its owner. null: it belongs to the organization, or to the installation. */
+/** null: the owner is the organization, or the installation. */
 export interface AuditTarget {
   kind: AuditTargetKind
   id: string
   organization_id: string | null
   project_id: string | null
-  /** Further facts for a reader. Never a secret: no token, no key value, no input of a workspace. */
+  /** Never a secret: no token, no key value, no input of a workspace. */
   details?: Readonly<Record<string, string | number | boolean | null | readonly string[]>>
 }
 

@@ -7,9 +7,8 @@ const ROWS_MAX = 1000
 const CHAINS_MAX = 200
 
 /**
- * Links every committed record into the hash chain of its organization. Linking runs after the commit, so that changes do not wait for
- * each other. Several processes may run it: a row lock gives each chain to one at a time.
- * @returns the number of linked records.
+ * Runs after the commit, so that changes do not wait for each other. Several processes may run it: a row lock gives each chain to one at a
+ * time.
  */
 export async function linkEvents(db: Db, stopped: () => boolean = () => false): Promise<number> {
   let linked = 0
@@ -25,7 +24,7 @@ export async function linkEvents(db: Db, stopped: () => boolean = () => false): 
 }
 
 async function waitingChains(db: Db): Promise<string[]> {
-  // A skip scan over the index: one probe for each organization with unlinked records, however many it has.
+  // A skip scan over the index: one probe for each organization with unlinked records.
   const { rows } = await sql<{ chain_id: string | null }>`with recursive o as (
     (select organization_id, 1 as n from audit_events where sequence is null and organization_id is not null order by organization_id limit 1)
     union all
@@ -58,7 +57,7 @@ async function linkChain(tx: Tx, chain_id: string): Promise<number> {
   return rows.length
 }
 
-/** Locks a chain and returns its last link; null: another process has it. */
+/** null: another process has the chain. */
 async function lockChain(tx: Tx, chain_id: string): Promise<Link | null> {
   const { sequence, sha256 } = CHAIN_START
   const start = { chain_id, sequence, sha256, dropped_sequence: sequence, dropped_sha256: sha256 }
@@ -73,7 +72,6 @@ async function lockChain(tx: Tx, chain_id: string): Promise<Link | null> {
   return row ?? null
 }
 
-/** Deletes records older than `created_before` from the start of each chain, in small transactions. @returns the number deleted. */
 export async function dropEvents(db: Db, created_before: Date): Promise<number> {
   const { rows } = await sql<{ chain_id: string }>`select distinct coalesce(organization_id, ${INSTALLATION_CHAIN}::uuid) as chain_id from
     (select organization_id from audit_events where created_at < ${created_before} and sequence is not null order by created_at limit 5000) old`.execute(
@@ -109,7 +107,7 @@ export interface Chain {
   /** null: the installation's chain, or an organization that is gone. */
   slug: string | null
   end: Link
-  /** Last link that was deleted for its age. */
+  /** Deleted for its age. */
   dropped: Link
 }
 

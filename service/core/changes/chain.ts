@@ -6,23 +6,22 @@ export type EventRow = Selectable<Database['audit_events']>
 type EventFacts = Omit<EventRow, 'sequence' | 'sha256'>
 
 export const CHAIN_START: Link = { sequence: 0, sha256: Buffer.alloc(32) }
-/** The chain of records that belong to no organization. */
+/** For records that belong to no organization. */
 export const INSTALLATION_CHAIN = '00000000-0000-0000-0000-000000000000'
 
-/** A position in a chain: the number of records up to it, and the hash over all of them. */
+/** Both fields cover all records up to it. */
 export interface Link {
   sequence: number
   sha256: Buffer
 }
 
-/** Returns the link of the record after `before`. Pure. docs/operating/people.md describes the computation for auditors. */
+/** docs/operating/people.md describes the computation for auditors. */
 export function linkAfter(before: Link, row: EventFacts): Link {
   const sequence = before.sequence + 1
   const text = [before.sha256.toString('hex'), String(sequence), factsOf(row)].join('\n')
   return { sequence, sha256: createHash('sha256').update(text).digest() }
 }
 
-/** Serialises a record as one line of JSON: fixed field order, details sorted by name. */
 function factsOf(row: EventFacts): string {
   return JSON.stringify([
     row.id,
@@ -43,7 +42,6 @@ function factsOf(row: EventFacts): string {
 
 export type Broken = { sequence: number; id: string | null; why: string }
 
-/** Returns the first record that does not follow from the one before it; else the last link. Pure. */
 export function firstBroken(before: Link, rows: readonly EventRow[]): Broken | Link {
   let link = before
   for (const row of rows) {

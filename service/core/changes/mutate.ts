@@ -8,13 +8,9 @@ import { insertAuditEventLast } from './store.ts'
 
 declare const recorded: unique symbol
 
-/**
- * The transaction of a change. Only `mutate` creates one, and every write of tenant or operator state requires one: no change is without
- * its audit record.
- */
+/** Only `mutate` creates one, and every write of tenant or operator state requires one: no change is without its audit record. */
 export type ChangeTx = Tx & { readonly [recorded]: true }
 
-/** The actor of each open change, for rows that store it as well. */
 const actors = new WeakMap<ChangeTx, Actor>()
 
 export function actorOf(tx: ChangeTx): Actor {
@@ -25,13 +21,13 @@ export function actorOf(tx: ChangeTx): Actor {
 
 const TRIES_MAX = 8
 const DEADLOCK = '40P01'
-/** Raised by the database on an insert into an organization that is being deleted (migration 0042). */
+/** The database raises it on an insert into an organization that is being deleted (migration 0042). */
 const ENDING = 'BE404'
 
 /**
- * Runs the work and writes its audit record in one transaction. Retries where the work throws `Again`, and after a deadlock; after the
- * last try it throws a retryable conflict.
- * @param subject the changed object, or a function of the result that returns it; null: nothing changed, and nothing is recorded.
+ * Work and audit record are one transaction. It is retried after a StaleReadError and after a deadlock; after the last try it throws a
+ * retryable conflict.
+ * @param subject null: nothing changed, and nothing is recorded.
  */
 export async function mutate<Result>(
   db: Db,

@@ -1,2 +1,2 @@
-/** Thrown inside a change whose reads are out of date. `mutate` retries the whole transaction. */
+/** `mutate` retries the whole transaction. */
 export class StaleReadError extends Error {}

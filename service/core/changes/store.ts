@@ -3,10 +3,10 @@ import { queueLastStatement } from '../../db/last-statement.ts'
 import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 
-/** A new record. `linkEvents` sets its position in the chain after the commit. */
+/** `linkEvents` sets the position in the chain after the commit. */
 export type AuditEvent = Required<Omit<Insertable<Database['audit_events']>, 'sequence' | 'sha256'>>
 
-/** Columns with their parameter types, in the order of `auditValues`. */
+/** In the order of `auditValues`. */
 const COLUMNS = {
   id: 'uuid',
   created_at: 'timestamptz',
@@ -30,14 +30,13 @@ export async function insertAuditEvent(tx: Tx, event: AuditEvent): Promise<void>
   await tx.executeQuery(CompiledQuery.raw(INSERT, auditValues(event)))
 }
 
-/** Sends the insert together with the commit, so that the record costs no round trip of its own (decision 242). */
+/** Together with the commit the record costs no round trip of its own (decision 242). */
 export function insertAuditEventLast(tx: Tx, event: AuditEvent): Promise<void> {
   return queueLastStatement(tx, INSERT, auditValues(event))
 }
 
 /**
- * Returns the SQL that records a change within the same statement, which then needs no transaction. With the values of null it records
- * nothing.
+ * The record needs no transaction of its own. With the values of null nothing is recorded.
  * @param from a query of the statement: one record for each of its rows.
  * @param first the number of the first parameter.
  */

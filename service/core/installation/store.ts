@@ -1,9 +1,6 @@
 import type { Reader } from '../../db/reader.ts'
 
-/**
- * Returns the id of the installation, which the migration creates once. Data outside the database is stored with this id and ignores
- * commands of any other installation.
- */
+/** Data outside the database is stored with this id and ignores commands of any other installation. */
 export async function readInstallationId(reads: Reader): Promise<string> {
   const [row] = await reads.rows<{ id: string }>('installation.id', 'select id from installation', [])
   if (!row) throw new Error('the database has no installation id')

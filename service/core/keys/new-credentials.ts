@@ -9,12 +9,11 @@ export interface NewApiKey {
 
 const API_KEY = /^sfk_([0-9a-f]{16})_([0-9a-f]{64})$/
 
-/** Creates a key. Both parts are hex, so the underscore between them is unambiguous. */
+/** Both parts are hex, so the underscore between them is unambiguous. */
 export function newApiKey(): NewApiKey {
   return apiKeyOf(`sfk_${randomBytes(8).toString('hex')}_${randomBytes(32).toString('hex')}`)
 }
 
-/** Parses the text of a key; throws where it is not one. */
 export function apiKeyOf(api_key: string): NewApiKey {
   const [, key_id, secret] = API_KEY.exec(api_key) ?? []
   if (key_id === undefined || secret === undefined) throw new Error('The text is not an API key of Berth')

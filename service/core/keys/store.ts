@@ -34,7 +34,6 @@ export function listApiKeys(db: Db) {
     .execute()
 }
 
-/** @returns the revoked key; undefined: it was not in force. */
 export function revokeApiKey(tx: ChangeTx, key_id: string, now: Date) {
   return tx
     .updateTable('api_keys')

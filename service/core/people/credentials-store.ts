@@ -5,7 +5,7 @@ import type { ChangeTx } from '../changes/mutate.ts'
 export type Credentials = Selectable<Database['person_credentials']>
 export type CredentialsChange = Partial<Omit<Credentials, 'person_id'>>
 
-/** Locks the row, and creates it where absent. Every other change of the person's credentials waits. */
+/** Every other change of the person's credentials waits. */
 export async function lockCredentials(tx: ChangeTx, person_id: string): Promise<Credentials> {
   await tx
     .insertInto('person_credentials')
@@ -19,7 +19,7 @@ export async function writeCredentials(tx: ChangeTx, person_id: string, change: 
   await tx.updateTable('person_credentials').set(change).where('person_id', '=', person_id).execute()
 }
 
-/** Returns whether the checked password is still current; locks it. It may have been replaced since the check. */
+/** The password may have been replaced since it was checked. */
 export async function lockPasswordIfCurrent(tx: ChangeTx, person_id: string, password_hash: string): Promise<boolean> {
   const row = await tx
     .selectFrom('person_credentials')
@@ -37,7 +37,6 @@ export async function replaceRecoveryCodes(tx: ChangeTx, person_id: string, dige
   if (rows.length > 0) await tx.insertInto('recovery_codes').values(rows).execute()
 }
 
-/** @returns whether the code existed unused. */
 export async function useRecoveryCode(tx: ChangeTx, person_id: string, code_sha256: Buffer, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('recovery_codes')
@@ -49,7 +48,7 @@ export async function useRecoveryCode(tx: ChangeTx, person_id: string, code_sha2
   return numUpdatedRows > 0n
 }
 
-/** @returns false: the address already belongs to a person, who stays unchanged. */
+/** false: the address already belongs to a person. */
 export async function insertPerson(
   tx: ChangeTx,
   person: { id: string; email: string; email_verified: boolean; display_name: string | null; created_at: Date },

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Locks the organizations that a person owns and that are not being deleted. Their owners cannot change until the transaction ends. */
+/** Their owners cannot change until the transaction ends. */
 export async function lockOwned(tx: ChangeTx, person_id: string): Promise<{ id: string; owners: number }[]> {
   const owned = tx.selectFrom('memberships').select('organization_id').where('person_id', '=', person_id).where('role', '=', 'owner')
   const locked = await tx
@@ -13,7 +13,7 @@ export async function lockOwned(tx: ChangeTx, person_id: string): Promise<{ id: 
     .forUpdate()
     .execute()
   if (locked.length === 0) return []
-  // Read again: the transaction may have waited for the lock.
+  // The transaction may have waited for the lock.
   return tx
     .selectFrom('memberships as m')
     .select(({ fn }) => ['m.organization_id as id', fn.countAll<number>().as('owners')])
@@ -28,13 +28,12 @@ export async function lockOwned(tx: ChangeTx, person_id: string): Promise<{ id: 
     .execute()
 }
 
-/** @returns the ids of the organizations that the person has left. */
 export async function deleteMemberships(tx: ChangeTx, person_id: string): Promise<string[]> {
   const rows = await tx.deleteFrom('memberships').where('person_id', '=', person_id).returning('organization_id').execute()
   return rows.map(({ organization_id }) => organization_id)
 }
 
-/** Deletes credentials, mails and the origin of sessions. The anonymised row stays, because other rows reference it. */
+/** Other rows reference the anonymised row. */
 export async function erasePerson(tx: ChangeTx, id: string, email: string, now: Date): Promise<void> {
   await tx.deleteFrom('recovery_codes').where('person_id', '=', id).execute()
   await tx.deleteFrom('email_tokens').where('person_id', '=', id).execute()

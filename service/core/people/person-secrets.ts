@@ -7,13 +7,12 @@ const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** Protects people's secrets with a key outside the database: a copy of the database reveals neither secrets nor links. */
+/** The key is outside the database: a copy of the database reveals neither secrets nor links. */
 export interface PersonSecrets {
-  /** Seals the second factor of a person. */
   seal(person_id: string, value: Buffer): Buffer
   /** null: sealed by another key, or for another person. */
   open(person_id: string, sealed: Buffer): Buffer | null
-  /** Returns the token of a mail's link: the same each time the mail is retried. */
+  /** It is the same each time the mail is retried. */
   tokenOf(mail_id: string): string
 }
 
@@ -39,14 +38,14 @@ export async function openPersonSecrets(directory: string): Promise<PersonSecret
           .setAuthTag(tag)
         return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()])
       } catch {
-        return null // sealed by another key: the person still signs in with a recovery code
+        return null // the person still signs in with a recovery code
       }
     },
     tokenOf: (mail_id) => createHmac('sha256', linking).update(mail_id).digest('base64url'),
   }
 }
 
-/** Hashes tokens of links and recovery codes. Both are long and random, so a fast hash is enough. */
+/** Tokens and recovery codes are long and random: a fast hash is enough. */
 export function digestOf(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }

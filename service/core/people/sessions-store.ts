@@ -5,7 +5,6 @@ import { deleteOld } from '../../db/delete-old.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Inserts a session, and ends the least recently used ones above the limit. */
 export async function insertSession(tx: ChangeTx, session: Insertable<Database['person_sessions']>): Promise<void> {
   await tx.insertInto('person_sessions').values(session).execute()
   const kept = tx
@@ -27,10 +26,7 @@ export async function insertSession(tx: ChangeTx, session: Insertable<Database['
 
 export type SessionChange = Partial<Pick<Selectable<Database['person_sessions']>, 'mfa_pending' | 'stepped_up_at'>>
 
-/**
- * Replaces the token of a session. Of two concurrent calls with the same token, one succeeds.
- * @returns the session; undefined: the token is no longer in force.
- */
+/** Of two concurrent calls with the same token, one succeeds. */
 export function rotateSession(
   tx: ChangeTx,
   { id, from, to, now, change }: { id: string; from: Buffer; to: Buffer; now: Date; change: SessionChange },
@@ -45,7 +41,6 @@ export function rotateSession(
     .executeTakeFirst()
 }
 
-/** Ends all sessions of a person except one. @returns the number ended. */
 export async function revokeSessions(tx: ChangeTx, person_id: string, now: Date, except: string | null = null): Promise<number> {
   const { numUpdatedRows } = await tx
     .updateTable('person_sessions')
@@ -57,7 +52,7 @@ export async function revokeSessions(tx: ChangeTx, person_id: string, now: Date,
   return Number(numUpdatedRows)
 }
 
-/** @returns null: the person has no such session; else whether it was in force until now. */
+/** null: the person has no such session; else whether it was in force. */
 export async function revokeSession(tx: ChangeTx, person_id: string, id: string, now: Date): Promise<boolean | null> {
   const row = await tx
     .selectFrom('person_sessions')
@@ -72,7 +67,6 @@ export async function revokeSession(tx: ChangeTx, person_id: string, id: string,
   return true
 }
 
-/** Deletes sessions that expired before then, whether revoked or not. */
 export async function forgetSessions(db: Db, expired_before: Date): Promise<number> {
   return deleteOld(db, 'person_sessions', sql`expires_at < ${expired_before}`)
 }

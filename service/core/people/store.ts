@@ -11,7 +11,7 @@ export function findPerson(db: Db, email: string): Promise<Selectable<Database['
     .executeTakeFirst()
 }
 
-/** Adds a role for the person of this address, and creates the person where absent. One person has one row in all organizations. */
+/** One person has one row in all organizations. */
 export async function insertPersonWithRole(
   tx: ChangeTx,
   person: Insertable<Database['people']>,
@@ -39,7 +39,6 @@ export async function insertPersonSession(tx: ChangeTx, session: Insertable<Data
   await tx.insertInto('person_sessions').values(session).execute()
 }
 
-/** @returns ids and times of the sessions, never a token. */
 export function listPersonSessions(db: Db, person_id: string) {
   return db
     .selectFrom('person_sessions')
@@ -49,7 +48,6 @@ export function listPersonSessions(db: Db, person_id: string) {
     .execute()
 }
 
-/** Ends all sessions of a person, or only `only`. @returns the number ended. */
 export async function revokePersonSessions(tx: ChangeTx, person_id: string, only: string | undefined, now: Date): Promise<number> {
   const { numUpdatedRows } = await tx
     .updateTable('person_sessions')

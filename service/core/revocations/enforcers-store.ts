@@ -3,7 +3,7 @@ import type { RevocationScope } from './messages.ts'
 import { idOf } from './messages.ts'
 import type { Db } from '../../db/database.ts'
 
-/** SQL condition: a process owns the cell, and has the lock of service/cell/operations/ownership.ts, a 64-bit hash in two halves. */
+/** The lock of service/cell/operations/ownership.ts: a 64-bit hash in two halves. */
 const LOCKED = sql`exists (
   select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 1
     and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('berth cell ' || cells.id, 0))`
@@ -11,13 +11,12 @@ const LOCKED = sql`exists (
 export interface EnforcerQuery {
   scope: RevocationScope
   payload: string
-  /** A cell that was last seen before this time and no longer has its lock admits no caller. */
+  /** A cell that was last seen before and no longer has its lock admits no caller. */
   seen_since: Date
-  /** `application_name` of the apis' listener connections. */
   listener_name: string
 }
 
-/** Asks every enforcing cell and api. @returns the processes that must answer. */
+/** @returns the processes that must answer. */
 export async function askEnforcers(db: Db, { scope, payload, seen_since, listener_name }: EnforcerQuery): Promise<string[]> {
   const workspace_id = idOf(scope, 'workspace')
   const of_workspace = sql`select cell_id from workspaces where id = ${workspace_id}::uuid`

@@ -1,12 +1,12 @@
 import { isUuid } from '../../lib/ids.ts'
 
-/** Scope of a revocation: only its enforcers are asked. */
+/** Only its enforcers are asked. */
 export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${string}`
 
-/** `application_name` of an api's listener connection. A revocation asks each of them. */
+/** A revocation asks each api's listener connection. */
 export const listenerOf = (application_name: string): string => `${application_name}-listener`
 
-/** An api's question whether all changes committed before it are applied. Numbers of one asker increase. */
+/** Are all changes committed before it applied? Numbers of one asker increase. */
 export interface RevocationQuestion {
   asker: string
   number: number
@@ -26,7 +26,6 @@ export function answerText({ by, ...ask }: RevocationAnswer): string {
   return `${askText(ask)} ${by}`
 }
 
-/** null: the text is no question. */
 export function parseAsk(text: string): RevocationQuestion | null {
   const [asker = '', number = '', scope = '', ...more] = text.split(' ')
   return more.length === 0 && isUuid(asker) && isScope(scope) && isNumber(number) ? { asker, number: Number(number), scope } : null

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { Opener, SealedSubject, Sealer } from '../keys/ring/sealed-values.ts'
 
-/** The sealed private key of an authority (PKCS #8, DER). */
+/** PKCS #8, DER. */
 export interface SealedAuthority {
   id: string
   key_id: string
@@ -26,8 +26,8 @@ const PLACEHOLDER_BYTES = 20
 const PLACEHOLDER = new RegExp(`${PLACEHOLDER_PREFIX}[0-9a-f]{${2 * PLACEHOLDER_BYTES}}`)
 
 /**
- * Returns the text that a workspace has instead of a secret's value. It cannot be guessed without the authority's key. It survives
- * rotations, so that running processes continue, and forks, which share the authority of their source.
+ * It cannot be guessed without the authority's key. It survives rotations, so that running processes continue, and forks, which share the
+ * authority of their source.
  */
 export function placeholderOf(private_key: Buffer, secret_id: string): string {
   const digest = createHmac('sha256', private_key).update(`placeholder ${secret_id}`).digest()

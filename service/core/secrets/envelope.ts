@@ -1,16 +1,15 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { Opener, SealedSubject, Sealer } from '../keys/ring/sealed-values.ts'
 
-/** Identity of a secret's version. Its value opens under no other identity. */
+/** A value opens under no other identity. */
 export interface ValueOf {
   organization_id: string
   secret_id: string
   version: number
 }
 
-/** A value encrypted by a single-use data key, and that data key, sealed for the cells. */
+/** The data key is used once, and sealed for the cells. */
 export interface SealedSecret {
-  /** Id of the sealing key. */
   key_id: string
   wrapped_key: string
   /** Nonce, tag, ciphertext. */
@@ -40,7 +39,7 @@ export async function openSecret(opener: Opener, of: ValueOf, { key_id, wrapped_
   return Buffer.concat([decipher.update(ciphertext.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8')
 }
 
-/** Reseals the data key for another sealing key. The ciphertext of the value does not change. */
+/** The ciphertext of the value does not change. */
 export async function rewrap(
   opener: Opener,
   sealer: Sealer,

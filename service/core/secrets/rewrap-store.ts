@@ -10,7 +10,7 @@ export async function insertSealingKey(tx: ChangeTx, { key_id, public_jwk, creat
     .execute()
 }
 
-/** Waits for transactions that seal for an older key. Later ones see the newest key. */
+/** Transactions may still seal for an older key. */
 export async function awaitSealers(db: Db): Promise<void> {
   await sql`select pg_advisory_lock(hashtextextended(${SEALING}, 0)), pg_advisory_unlock(hashtextextended(${SEALING}, 0))`.execute(db)
 }
@@ -23,11 +23,10 @@ export async function deleteSealingKey(tx: ChangeTx, key_id: string): Promise<vo
 export interface KeyUse {
   key_id: string
   created_at: Date
-  /** Number of values and authorities sealed for the key. */
   values: number
 }
 
-/** Newest first; new values are sealed for the newest. */
+/** Newest first. */
 export async function keyUses(db: Db): Promise<KeyUse[]> {
   const { rows } =
     await sql<KeyUse>`select k.key_id, k.created_at, (select count(*) from secret_versions v where v.key_id = k.key_id)::integer
@@ -45,14 +44,13 @@ export interface WrappedRow {
   wrapped_key: string
 }
 
-/** Lists data keys that are sealed for another key than `newest`. */
 export async function listWrapped(db: Db, newest: string, limit: number): Promise<WrappedRow[]> {
   const { rows } = await sql<WrappedRow>`select v.id, s.organization_id, v.secret_id, v.version, v.key_id, v.wrapped_key
     from secret_versions v join secrets s on s.id = v.secret_id where v.key_id <> ${newest} limit ${limit}`.execute(db)
   return rows
 }
 
-/** Writes only where the row still is as it was read: its value may have been erased since. */
+/** The value may have been erased since. */
 export async function writeWrapped(db: Db, before: WrappedRow, after: Pick<WrappedRow, 'key_id' | 'wrapped_key'>): Promise<void> {
   await db
     .updateTable('secret_versions')
@@ -69,7 +67,6 @@ export interface SealedAuthorityRow {
   sealed_key: string
 }
 
-/** Lists authorities whose private key is sealed for another key than `newest`. */
 export async function listSealedAuthorities(db: Db, newest: string, limit: number): Promise<SealedAuthorityRow[]> {
   return db.selectFrom('authorities').select(['id', 'key_id', 'sealed_key']).where('key_id', '<>', newest).limit(limit).execute()
 }

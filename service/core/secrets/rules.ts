@@ -1,10 +1,10 @@
 import { TOOLS_OF_BINDINGS } from '../../../contract/schemas/secrets.ts'
 import type { Tool } from '../../../contract/tools.ts'
 
-/** Variables of every login and terminal in a guest: machine/internal/agent/session, "environment". */
+/** See machine/internal/agent/session, "environment". */
 export const GUEST_VARIABLES: readonly string[] = ['HOME', 'USER', 'LOGNAME', 'SHELL', 'PATH', 'LANG', 'TERM']
 
-/** Restrictions on the use of a secret. null: no restriction. */
+/** null: no restriction. */
 export interface SecretTerms {
   allowed_project_ids: readonly string[] | null
   allowed_workspace_ids: readonly string[] | null
@@ -13,11 +13,10 @@ export interface SecretTerms {
 
 export interface SecretUser {
   project_id: string
-  /** null: a workspace that is not created yet, which no restriction can name. */
+  /** null: not created yet, and no restriction can name it. */
   workspace_id: string | null
 }
 
-/** Returns whether a workspace may use a live secret of its scope with these tools. Pure. */
 export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Tool[]): boolean {
   const { allowed_project_ids, allowed_workspace_ids, allowed_tools } = terms
   if (allowed_project_ids !== null && !allowed_project_ids.includes(user.project_id)) return false
@@ -25,12 +24,11 @@ export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Too
   return tools.every((tool) => allowed_tools.includes(tool))
 }
 
-/** Returns whether commands and terminals may use the secret, as a binding requires (App, "Workspace secrets replace"). Pure. */
+/** App, "Workspace secrets replace". */
 export function mayBeBound(terms: SecretTerms, user: SecretUser): boolean {
   return mayUse(terms, user, TOOLS_OF_BINDINGS)
 }
 
-/** Returns the alphabetically first name that collides with another variable, else null. Pure. */
 export function collision(names: Iterable<string>, ...taken: Iterable<string>[]): string | null {
   const variables = new Set([...GUEST_VARIABLES, ...taken.flatMap((each) => [...each])])
   return [...names].sort().find((name) => variables.has(name)) ?? null

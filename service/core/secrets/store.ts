@@ -9,22 +9,21 @@ export interface SealingKeyRow {
   created_at: Date
 }
 
-/** Newest first; new values are sealed for the newest. */
+/** Newest first: new values are sealed for the newest. */
 export function listSealingKeys(db: Db): Promise<SealingKeyRow[]> {
   return db.selectFrom('sealing_keys').selectAll().orderBy('created_at', 'desc').orderBy('key_id').execute()
 }
 
-/** Name of the advisory lock that sealing transactions share. */
+/** Sealing transactions share this advisory lock. */
 export const SEALING = 'berth sealing'
 
-/** Returns the current sealing key and holds it until the transaction ends: a rotation waits. */
+/** Until the transaction ends a rotation waits. */
 export async function lockNewestKey(tx: Tx): Promise<SealingKeyRow | null> {
   await sql`select pg_advisory_xact_lock_shared(hashtextextended(${SEALING}, 0))`.execute(tx)
   const [newest] = await listSealingKeys(tx)
   return newest ?? null
 }
 
-/** Inserts the first key of an installation, where there is none. */
 export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, created_at }: SealingKeyRow): Promise<void> {
   await db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock(hashtextextended('berth first sealing key', 0))`.execute(tx)
@@ -33,7 +32,7 @@ export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, create
   })
 }
 
-/** Resolves a name for a workspace: the project's secret, else the organization's. $1 organization, $2 project; `n` has the names. */
+/** $1 organization, $2 project; `n` has the names. */
 export const MEANT_BY_NAME = `lateral (
   select * from (
     select p.* from secrets p where p.project_id = $2 and p.name = n.name and p.deleted_at is null
@@ -55,7 +54,6 @@ interface Scope {
   project_id: string
 }
 
-/** Resolves names in a project. Unknown names are absent from the result. */
 export function secretsNamed(reads: Reader, { organization_id, project_id }: Scope, names: readonly string[]): Promise<ResolvedSecret[]> {
   return reads.rows(
     'secrets.named',
@@ -65,7 +63,7 @@ export function secretsNamed(reads: Reader, { organization_id, project_id }: Sco
   )
 }
 
-/** Locks the named secrets against deletion until the transaction ends, so that no binding outlives its secret. */
+/** No binding outlives its secret. */
 export async function lockNamedSecrets(tx: Tx, { organization_id, project_id }: Scope, names: readonly string[]): Promise<void> {
   await sql`select 1 from secrets where organization_id = ${organization_id} and (project_id = ${project_id} or project_id is null)
     and name = any(${names}) and deleted_at is null order by id for share`.execute(tx)

@@ -1,7 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Checks the paths of acknowledged findings: absolute and normalised. @returns them without repeats. */
 export function checkAcknowledged(paths: readonly string[] = []): string[] {
   const limit = LIMITS.template_build.acknowledged_findings_max
   const field = 'acknowledged_scan_findings'

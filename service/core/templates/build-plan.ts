@@ -9,11 +9,11 @@ export interface BuildUpload {
   parts: { name: string; bytes: number }[]
 }
 
-/** The complete plan of a build from a recipe: written at the request, and not resolved again later. */
+/** It is written at the request, and not resolved again. */
 export interface BuildPlan {
-  /** Layers of the base, lowest first; empty where the base is an upload. */
+  /** Lowest first; empty where the base is an upload. */
   layers: string[]
-  /** The base where it is an upload, with the layers of the machine that unpacks it. */
+  /** `layers`: of the machine that unpacks it. */
   base_upload?: BuildUpload & { layers: string[] }
   resources: Resources
   egress: EgressPolicy
@@ -21,6 +21,5 @@ export interface BuildPlan {
   /** The tar from which `copy` reads. Its digest is part of the cache key. */
   upload: BuildUpload | null
   settings: TemplateSettings
-  /** Egress ceiling of the resulting version; null: none. */
   ceiling: EgressPolicy | null
 }

@@ -16,15 +16,15 @@ export interface PlanSources {
   recipe: Recipe
   base: Base
   upload: BuildPlan['upload']
-  /** The base where it is an upload: it is unpacked into a layer. */
+  /** It is unpacked into a layer. */
   base_upload: BuildUpload | null
   plan: CeilingSources['plan']
-  /** Mirror for Debian packages; null: Debian's own. */
+  /** null: Debian's own. */
   mirror: string | null
   ceiling: EgressPolicy | null
 }
 
-/** Plans a build. Its machine is as large as a workspace of the version, and its egress stays within the base's policy. */
+/** The machine is as large as a workspace of the version, and its egress stays within the base's policy. */
 export function planBuild({ recipe, upload, base_upload, plan, mirror, ceiling, ...sources }: PlanSources): BuildPlan {
   const base = base_upload === null ? sources.base : underUpload(sources.base)
   const settings = recipeSettings(base.settings, recipe)
@@ -40,16 +40,15 @@ export function planBuild({ recipe, upload, base_upload, plan, mirror, ceiling, 
   }
 }
 
-/** Returns a base without layers for an upload: sizes and egress are those of the platform's base. */
+/** Sizes and egress are those of the platform's base. */
 function underUpload({ settings: { defaults, ceiling }, egress }: Base): Base {
   const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
   return { layers: [], settings: { env: { PATH }, inputs: {}, defaults, ceiling }, egress }
 }
 
-/** Returns the base's settings, overridden by the recipe. */
 export function recipeSettings(base: TemplateSettings, recipe: Recipe): TemplateSettings {
   const { env, inputs, start, services, warm, defaults, ceiling } = recipe
-  const { warm: _, ...kept } = base // each recipe states its own: the base's may not fit other files
+  const { warm: _, ...kept } = base // the base's may not fit other files
   return {
     ...kept,
     env: { ...base.env, ...env },

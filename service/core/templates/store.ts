@@ -10,7 +10,7 @@ export interface NewVersion {
   layered: boolean
   layers: string[]
   settings: TemplateSettings
-  /** Egress ceiling of its workspaces; null: none. */
+  /** Ceiling of its workspaces. */
   egress: EgressPolicy | null
 }
 
@@ -22,7 +22,7 @@ export interface LatestVersion {
   egress: EgressPolicy | null
 }
 
-/** Returns the newest published version of a template. `organization_id` null: a template of the platform. */
+/** `organization_id` null: a template of the platform. */
 export function latestVersion(db: Db, organization_id: string | null, slug: string): Promise<LatestVersion | undefined> {
   return versionsOf(db, organization_id, slug)
     .where('template_versions.published_at', 'is not', null)
@@ -30,7 +30,6 @@ export function latestVersion(db: Db, organization_id: string | null, slug: stri
     .executeTakeFirst()
 }
 
-/** Returns one version, published or not. */
 export function readVersion(db: Db, organization_id: string | null, slug: string, version: number): Promise<LatestVersion | undefined> {
   return versionsOf(db, organization_id, slug).where('template_versions.version', '=', version).executeTakeFirst()
 }
@@ -45,10 +44,6 @@ function versionsOf(db: Db, organization_id: string | null, slug: string) {
     .where('templates.organization_id', organization_id === null ? 'is' : '=', organization_id)
 }
 
-/**
- * Publishes the next version, and creates the template where it does not exist.
- * @returns the version's id and number.
- */
 export async function publishVersion(
   tx: ChangeTx,
   next: NewVersion,
@@ -74,7 +69,7 @@ export async function publishVersion(
   return { id, version }
 }
 
-/** Locks the template's row, and creates it where absent. The lock gives concurrent publications different numbers. */
+/** The lock gives concurrent publications different numbers. */
 async function lockTemplate(tx: ChangeTx, { organization_id, slug }: NewVersion, at: { ids: Ids; now: Date }): Promise<string> {
   await tx
     .insertInto('templates')

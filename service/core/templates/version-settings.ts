@@ -7,7 +7,7 @@ export interface GivenSettings {
   settings?: TemplateSettingsInput | undefined
 }
 
-/** Returns the settings of a version saved from a workspace. Absent settings are empty; sizes come from the workspace's own version. */
+/** Absent settings are empty; sizes come from the workspace's own version. */
 export function savedSettings(of: TemplateSettings, said: GivenSettings): TemplateSettings {
   const { defaults = {}, settings = {} } = said
   const { cpu_millis, memory_mib, disk_gib } = of.defaults
@@ -23,7 +23,6 @@ export function savedSettings(of: TemplateSettings, said: GivenSettings): Templa
   })
 }
 
-/** Returns the settings of a version made from a draft: given fields replace those of its base. */
 export function draftSettings(of: TemplateSettings, { defaults, settings = {} }: GivenSettings): TemplateSettings {
   if (defaults !== undefined && settings.defaults !== undefined)
     throw fail('validation_failed', 'invalid_settings', 'defaults are said twice', { details: { field: 'settings.defaults' } })

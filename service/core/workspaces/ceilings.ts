@@ -8,22 +8,17 @@ export interface CeilingSources {
   plan: { [resource in keyof Resources]: number | null }
 }
 
-/**
- * Returns a workspace's resource ceilings: min(template, cap, plan) (App, "Open body"). An absent cap is the template's default size; an
- * absent plan limit restricts nothing.
- */
+/** App, "Open body". An absent cap is the template's default size; an absent plan limit restricts nothing. */
 export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources {
   const of = (resource: keyof Resources) =>
     Math.min(template.ceiling[resource], caps[resource] ?? template.defaults[resource], plan[resource] ?? Number.POSITIVE_INFINITY)
   return { cpu_millis: of('cpu_millis'), memory_mib: of('memory_mib'), disk_gib: of('disk_gib') }
 }
 
-/** Returns whether a ceiling is below the requested cap. */
 export function isCut(caps: Partial<Resources>, ceilings: Resources): boolean {
   return RESOURCES.some((resource) => (caps[resource] ?? 0) > ceilings[resource])
 }
 
-/** Returns a fork's ceilings: the source's, lowered by caps, the template's ceiling and the present plan. */
 export function forkCeilings(
   source: Resources,
   caps: Partial<Resources>,

@@ -10,8 +10,8 @@ interface Owner {
 }
 
 /**
- * Assigns the key to this workspace: a new key, or one that the deleted workspace `freed` has given back. @returns false: another
- * transaction took it.
+ * `freed`: the deleted workspace that gave the key back.
+ * @returns false: another transaction took it.
  */
 export async function assignWorkspaceKey(
   tx: ChangeTx,
@@ -46,22 +46,19 @@ export interface NewWorkspace extends Owner {
   lifetime: 'persistent' | 'session'
   mode: 'processful' | 'file_first'
   purpose: 'standard' | 'template_draft' | 'template_test'
-  /** Set for a test instance only. */
   origin: object | null
   disk_layout: 'legacy' | 'layered'
   caps: Partial<Resources>
   ceilings: Resources
   inputs: Record<string, string>
-  /** null: the version has no startup. */
   startup: StartupState | null
   cell_id: string | null
   idle_policy: string | null
   background_seconds: number | null
-  /** Set for a test instance of a draft: its initial state. */
   draft_state_id?: string | null
-  /** Layers that replace those of the version; null: the version's. */
+  /** null: the version's. */
   state_layers?: string[] | null
-  /** Set for a fork: the root of its chain of forks. */
+  /** The root of a fork's chain of forks. */
   family_id?: string
   now: Date
 }
@@ -99,10 +96,7 @@ function workspaceRow({ now, caps, ceilings, inputs, origin, startup, ...columns
   }
 }
 
-/**
- * Inserts a workspace and its first operation in one statement. A fork locks its source too, unless it joins another fork's capture.
- * Throws Again where the source is locked.
- */
+/** A fork locks its source too, unless it joins another fork's capture. Throws StaleReadError where the source is locked. */
 export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace, operation: NewOperation): Promise<void> {
   const source = operation.joins ? undefined : operation.source_workspace_id
   const held = [operation.workspace_id, source].filter((id) => id !== undefined && id !== null)
@@ -117,7 +111,7 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
   throwUnlessLocked(numInsertedOrUpdatedRows, hold)
 }
 
-/** Inserts a file-first workspace: running at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */
+/** It runs at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */
 export async function insertTreeWorkspace(
   tx: ChangeTx,
   workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' },
@@ -128,8 +122,8 @@ export async function insertTreeWorkspace(
 }
 
 /**
- * Inserts a file-first workspace whose tree starts as a kept revision of the source's; tree_revision null: the current one. They share
- * contents. The lock keeps the cell from collecting that revision (service/cell/filetree/trees/collect-store.ts).
+ * `tree_revision` null: the current one. The trees share contents. The lock keeps the cell from collecting that revision
+ * (service/cell/filetree/trees/collect-store.ts).
  * @returns false: the revision is not kept. The workspace's row may be written, so the caller must roll back.
  */
 export async function insertTreeFork(

@@ -14,7 +14,6 @@ export interface IdleFacts {
   suspend_after_seconds: number | null
   suspend_not_before: Date | null
   idle_gaps: IdleGaps | null
-  /** Consecutive failed idle suspends; none starts before `idle_retry_at`. */
   idle_failures: number
   idle_retry_at: Date | null
 }
@@ -31,7 +30,7 @@ export interface PendingSuspend {
   not_before: Date
 }
 
-/** Returns the policy in force: the workspace's, else its template version's, else adaptive (App, "Lifecycle rules"). */
+/** App, "Lifecycle rules". */
 export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'template_defaults' | 'idle_gaps'>): IdleRule {
   if (facts.lifetime === 'session') {
     const timeout_seconds = facts.template_defaults.session_idle_seconds ?? LIMITS.idle.session_seconds
@@ -46,13 +45,12 @@ export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'te
   return { policy, timeout_seconds: LIMITS.idle.adaptive_seconds_default, basis: 'default' }
 }
 
-/** Returns the seconds of a `fixed:<seconds>` policy; null: another policy, or outside the limits. */
+/** null: another policy, or outside the limits. */
 export function fixedSeconds(policy: string): number | null {
   const seconds = Number(/^fixed:(\d+)$/.exec(policy)?.[1] ?? Number.NaN)
   return seconds >= LIMITS.idle.fixed_seconds_min && seconds <= LIMITS.idle.fixed_seconds_max ? seconds : null
 }
 
-/** Returns the requested suspend, unless a later tool call has cancelled it. */
 export function pendingSuspend(facts: IdleFacts): PendingSuspend | null {
   const { suspend_requested_at, suspend_after_seconds, suspend_not_before, tool_call_at } = facts
   if (suspend_requested_at === null || suspend_after_seconds === null || suspend_not_before === null) return null
@@ -64,29 +62,25 @@ export function cancelsSuspend(tool_call_at: Date | null, requested_at: Date): b
   return tool_call_at !== null && tool_call_at > requested_at
 }
 
-/** When an idle workspace stops running, and whether the policy or a request decides it. */
 export interface IdleEnd {
   at: Date
   by: 'policy' | 'request'
-  /** The request; null: the policy decides. */
+  /** null: the policy decides. */
   asked: PendingSuspend | null
 }
 
-/** Returns the start of idleness. It is in the future while a command or a keepalive keeps the workspace awake. */
+/** It is in the future while a command or a keepalive keeps the workspace awake. */
 export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts): Date {
   return new Date(Math.max(active_at.getTime(), busy_until?.getTime() ?? 0, keepalive_until?.getTime() ?? 0))
 }
 
-/**
- * Returns until when a command that the guest reports keeps the workspace awake. The limit is an hour from now, and the longest time
- * limit after the last activity. The guest is asked again within the hour.
- */
+/** The limits: an hour from now, and the longest time limit after the last activity. The guest is asked again within the hour. */
 export function commandBusyUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
   const hour_ms = now.getTime() + LIMITS.idle.command_busy_seconds_max * 1000
   return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec.timeout_ms_max))
 }
 
-/** Returns when idleness ends the run; null: never. A request only shortens the policy's wait (App, "Suspend when idle"). */
+/** null: never. A request only shortens the policy's wait (App, "Suspend when idle"). */
 export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
   const idle_from_ms = idleFrom(facts).getTime()
   const by_policy = policyEnd(facts, idle_from_ms)
@@ -96,9 +90,7 @@ export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
   return by_policy !== null && by_policy.at < at ? by_policy : { at, by: 'request', asked }
 }
 
-/**
- * Backs off after failed idle suspends, so that a workspace that cannot be saved is not paused over and over. A request is not delayed.
- */
+/** A workspace that cannot be saved is not paused over and over. A request is not delayed. */
 function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
   const { timeout_seconds } = idleRule(facts)
   if (timeout_seconds === null) return null
@@ -106,7 +98,6 @@ function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
   return { at: new Date(at_ms), by: 'policy', asked: null }
 }
 
-/** Returns when an idle suspend may be tried again: a minute after the first failure, doubled with each, at most six hours. */
 export function idleRetryAt(failures: number, now: Date): Date {
   const seconds = Math.min(LIMITS.idle.retry_seconds_min * 2 ** (failures - 1), LIMITS.idle.retry_seconds_max)
   return new Date(now.getTime() + seconds * 1000)

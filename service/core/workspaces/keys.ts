@@ -1,7 +1,6 @@
 /** A failed fork has no content; an adopted one's content continues under another key. */
 const GIVE_BACK: ReadonlySet<string | null | undefined> = new Set(['fork_failed', 'adopted'])
 
-/** Returns whether a deleted workspace gives its key back. Any other key stays in use. */
 export function givesKeyBack(ended_reason: string | null | undefined): boolean {
   return GIVE_BACK.has(ended_reason)
 }

@@ -1,6 +1,5 @@
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Writes the desired state and, where `place` names one, the cell. */
 export async function writeDesiredState(
   tx: ChangeTx,
   id: string,
@@ -15,7 +14,6 @@ export async function writeDesiredState(
     .execute()
 }
 
-/** Marks the workspace deleted and revokes its tokens issued until now. @returns its id and owner. */
 export async function markDeleted(tx: ChangeTx, id: string, ended_reason: string | null, now: Date) {
   return tx
     .updateTable('workspaces')

@@ -1,6 +1,6 @@
-// Command port-tools has both ends of the port proxy's benchmark and its second reference: `port-tools app`, `relay
+// Command port-tools is both ends of the port proxy's benchmark and its second reference: `port-tools app`, `relay
 // ADDRESS` and `load`. The servers print their address; `load` reads lines `ADDRESS HOST TOKEN CONNECTIONS REQUESTS`
-// and prints the time in milliseconds.
+// and prints milliseconds.
 package main
 
 import (

@@ -2,12 +2,10 @@ import type { Execution } from '../../../contract/schemas/cell/execution.ts'
 import type { FakeSession } from './fake-agent.ts'
 import type { Bench } from './gateway.ts'
 
-/** What a test's command does. `files` are its machine's files by path below /home/user. */
 export type Play = (session: FakeSession, files: Map<string, string>) => Promise<void> | void
 
 export const subjectOf = (bench: Bench) => ({ kind: 'execution', id: bench.workspace_id }) as const
 
-/** Calls for commands of the bench's workspace. `play` plays each started command, and a test may replace it. */
 export function executionCalls(bench: () => Bench) {
   const stage: { play: Play } = { play: (session) => session.exit(0) }
   let count = 0

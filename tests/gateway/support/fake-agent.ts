@@ -15,7 +15,6 @@ export function frame(kind: number, offset: number, data: Buffer | string = ''):
   return Buffer.concat([head, bytes])
 }
 
-/** One command of the fake agent. A test appends its output. */
 export class FakeSession extends EventEmitter {
   readonly stdout: Buffer[] = []
   readonly stderr: Buffer[] = []
@@ -23,10 +22,10 @@ export class FakeSession extends EventEmitter {
   readonly fingerprint: string
   readonly request: Record<string, unknown>
   available_from = 0
-  /** Bytes written to an open stdin; null: stdin is not open. */
+  /** null: stdin is not open. */
   stdin: Buffer | null
   stdin_closed = false
-  /** Most bytes of one write that the pipe accepts. */
+  /** Most bytes that the pipe takes of one write. */
   takes = Infinity
 
   constructor(request: Record<string, unknown>) {
@@ -69,7 +68,6 @@ export class FakeSession extends EventEmitter {
       ...(this.stdin === null ? {} : { stdin: this.#stdin() }),
     }
   }
-  /** Accepts bytes as the agent does, or returns the reason of its refusal. */
   takeStdin(offset: number, bytes: Buffer, close: boolean): { offset: number; open: boolean } | 'stdin_gap' | 'stdin_closed' {
     if (this.stdin === null) return 'stdin_closed'
     const end = offset + bytes.length
@@ -87,7 +85,7 @@ export class FakeSession extends EventEmitter {
 
 export type Script = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>
 
-/** An agent on loopback. `script`, when set, answers instead, so that a test can make it lie. */
+/** A set `script` answers instead, so that a test can make it lie. */
 export class FakeAgent implements AsyncDisposable {
   readonly sessions = new Map<string, FakeSession>()
   readonly files = new Map<string, Buffer>()
@@ -96,15 +94,12 @@ export class FakeAgent implements AsyncDisposable {
   connections = 0
   key = 'agent-key'
   script: Script | null = null
-  /** Like `script`, for git calls alone. */
   git: Script | null = null
-  /** Answers a start with its output on request; an agent of an old checkpoint does not. */
+  /** A start returns its output on request; an old checkpoint's agent does not know this. */
   follows = false
-  /** Runs when a command has begun; null: the test plays it. */
+  /** null: the test plays it. */
   play: ((session: FakeSession) => void) | null = null
-  /** Answers to writes under an Idempotency-Key. */
   readonly kept = new Map<string, unknown>()
-  /** Handles a connection that is to be upgraded. */
   upgrade: ((request: IncomingMessage, socket: Duplex) => void) | null = null
   readonly #server = createServer((request, response) => {
     void this.#serve(request, response).catch(() => response.destroy())
@@ -128,7 +123,6 @@ export class FakeAgent implements AsyncDisposable {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** Cuts all connections, as a killed sandbox does. */
   cut(): void {
     for (const socket of this.sockets) socket.destroy()
   }
@@ -167,7 +161,7 @@ export class FakeAgent implements AsyncDisposable {
     answer(response, 200, session.view())
   }
 
-  /** Lists commands as agents do. The cursor is a position in the order of starts. */
+  /** The cursor is a position in the order of starts. */
   #list({ searchParams: asked }: URL) {
     const state = asked.get('state')
     const rows = [...this.sessions.values()]

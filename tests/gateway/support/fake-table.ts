@@ -2,7 +2,7 @@ import { AGENT_PROTOCOLS } from '../../../service/cell/host/agent-protocol.ts'
 import type { ShowResidency } from '../../../service/cell/machines/show-residency.ts'
 import type { GoneReason, MachineTable, WorkspaceEntry } from '../../../service/cell/machines/table.ts'
 
-/** A table that a test writes. get() returns `stale` until fresh() is called, as if a NOTIFY were on its way. */
+/** get() returns `stale` until fresh() is called, as if a NOTIFY were on its way. */
 export class FakeTable implements MachineTable {
   readonly entries = new Map<string, WorkspaceEntry>()
   readonly stale = new Map<string, WorkspaceEntry>()
@@ -30,7 +30,6 @@ export class FakeTable implements MachineTable {
     this.held.push(name)
     return { [Symbol.dispose]: () => void this.held.splice(this.held.indexOf(name), 1) }
   }
-  /** Activity of workspaces, as this process observed it. */
   uses: MachineTable['seen'] = () => undefined
   seen(id: string): ReturnType<MachineTable['seen']> {
     return this.uses(id)
@@ -48,7 +47,6 @@ export class FakeTable implements MachineTable {
   }
 }
 
-/** The residency of a machine during a call. */
 export const inUse: ShowResidency = () => ({
   state: 'resident',
   reason: 'use',

@@ -20,7 +20,6 @@ export const TERMINAL = {
   output_available_from: 0,
 }
 
-/** A scripted terminal: it records its calls, and a test writes its output. */
 export class FakeTerminal {
   readonly asked: { method: string; url: string; body: unknown }[] = []
   taken = Buffer.alloc(0)

@@ -36,10 +36,9 @@ export const ENDPOINT = 'http://cell.test'
 
 /** Longer than a busy computer delays an agent of this process. */
 const PATIENT = { connect_ms: 30_000, answer_ms: 30_000, longest_ms: 60_000, upload_ms: 60_000, idle_ms: 30_000 }
-/** For tests of an agent that does not answer. */
+/** For an agent that does not answer. */
 export const SOON = { connect_ms: 500, answer_ms: 700, longest_ms: 2000, upload_ms: 2000, idle_ms: 300 }
 
-/** The real clock plus an offset that a test sets. */
 export class MovableClock implements Clock {
   ahead_ms = 0
   now(): Date {
@@ -58,13 +57,12 @@ export interface Bench extends AsyncDisposable {
   table: FakeTable
   agent: FakeAgent
   agents: AgentLinks
-  /** Returns the scripted agent as the reader of any disk, until a test replaces it. */
+  /** The scripted agent reads any disk, until a test replaces this. */
   disk_host: DiskHost
-  /** Reports every machine as resident, until a test replaces it. */
+  /** Every machine is resident, until a test replaces this. */
   waking: Waking
   trees: Trees
   trees_folder: string
-  /** Host of executions. The scripted agent runs their commands. */
   machine_host: FakeHost
   room: CapacityAllocator
   executions: Executions
@@ -79,7 +77,6 @@ export interface Bench extends AsyncDisposable {
   logged: string[]
   signer: Signer
   token(claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
-  /** Calls a route below the workspace, by default with a good token. */
   call(method: string, path: string, init?: RequestInit & { token?: string; json?: unknown }): Promise<Response>
 }
 
@@ -314,7 +311,6 @@ function collectingLogger(lines: string[]): Logger {
   return pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) })
 }
 
-/** Formats a refusal in one line: `409 workspace_busy` or `401 unauthenticated/revoked_api_key`. */
 export async function refusalOf(response: Response): Promise<string> {
   const { error } = (await response.json()) as { error: { code: string; details?: { reason?: string } } }
   return `${response.status} ${error.code}${error.details?.reason ? `/${error.details.reason}` : ''}`

@@ -8,7 +8,6 @@ export async function openTreeBench(options: BenchOptions = {}): Promise<Bench> 
   return bench
 }
 
-/** Turns the bench's workspace into a file-first one with an empty tree. */
 async function asTree({ database: { superuser: db }, workspace_id, table, clock }: Bench): Promise<void> {
   const now = clock.now()
   await db.updateTable('workspaces').set({ mode: 'file_first', tree_revision: 0 }).where('id', '=', workspace_id).execute()
@@ -44,7 +43,6 @@ export function treeCalls(bench: () => Bench) {
   const search = (body: object) => bench().call('POST', '/files/search', { json: body })
   const text = async (path: string) => (await read(path)).text()
 
-  /** Checks that a call makes the next revision. */
   async function makes<T>(call: () => Promise<Response>, status: number): Promise<T> {
     const before_call = revisionOf(await stat(HOME))
     const response = await call()
@@ -54,7 +52,6 @@ export function treeCalls(bench: () => Bench) {
     return (body === '' ? null : JSON.parse(body)) as T
   }
 
-  /** Checks that a call is refused with the revision in its answer, and changes nothing. */
   async function refuses(call: () => Promise<Response>, expected: string, details?: object): Promise<void> {
     const at = revisionOf(await stat(HOME))
     const response = await call()

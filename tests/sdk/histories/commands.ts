@@ -1,6 +1,5 @@
-// The commands of histories. A real machine runs this program with Python; without one a test plays it.
+// A real machine runs this with Python; else a test plays it.
 
-/** Notes its run in a file, then writes numbered bytes on both streams, or its input. */
 const PROGRAM = `import sys, time
 kind, name, count = sys.argv[1:]
 with open('/home/user/runs-' + name, 'a') as file: file.write('x')
@@ -32,7 +31,6 @@ export function readCommand([, , , kind, name = '', bytes]: readonly string[]): 
   return { kind: kind === 'echo' ? 'echo' : 'count', name, bytes: Number(bytes) }
 }
 
-/** Returns the output of the command with this name, the same on each of its streams. */
 export function outputOf(name: string, bytes: number): Buffer {
   const code = name.charCodeAt(0)
   const data = Buffer.alloc(bytes)

@@ -7,7 +7,7 @@ import { outputOf, readCommand } from './commands.ts'
 const KEY = 'the-key-of-every-agent'
 const PIECE_BYTES = 1500
 
-/** One agent for each machine of the fake host. It outlives the machine, as a guest in a checkpoint does. */
+/** An agent outlives its machine, as a guest in a checkpoint does. */
 export function createGuests(): Guests & AsyncDisposable {
   const agents = new Map<string, Promise<FakeAgent>>()
   const begin = async (like?: FakeAgent): Promise<FakeAgent> => {

@@ -4,18 +4,15 @@ import { generatorOf } from '../../support/seed.ts'
 import { argvOf, outputOf } from './commands.ts'
 
 export interface Players {
-  /** A client over a network that fails as the seed says. */
   berth: Berth
-  /** Another caller with a reliable network. */
   other: Berth
   restart(name: 'api' | 'cell', how: 'kill' | 'stop'): Promise<void>
-  /** Workspace key, unique to the history. */
   key: string
 }
 
 type Trouble = 'none' | 'suspend' | 'api kill' | 'api stop' | 'cell kill' | 'cell stop'
 
-/** Per hundred commands: a restart affects all histories that run at the same time. */
+/** Per hundred commands: a restart affects all concurrent histories. */
 const TROUBLES: [trouble: Trouble, percent: number][] = [
   ['suspend', 24],
   ['cell kill', 5],
@@ -26,8 +23,7 @@ const TROUBLES: [trouble: Trouble, percent: number][] = [
 const BYTES_MAX = 20_000
 
 /**
- * Runs commands and writes on a workspace and its forks. The seed chooses network faults, suspends by another caller, and restarts of api
- * and cell, before a command or during its output. Each command must run once, each output byte arrive once, and each write be there
+ * The seed chooses network faults, suspends and restarts. Each command must run once, each output byte arrive once, and each write be there
  * once.
  */
 export async function history(seed: number, { berth, other, restart, key }: Players): Promise<void> {
@@ -35,7 +31,7 @@ export async function history(seed: number, { berth, other, restart, key }: Play
   const under_way: Promise<unknown>[] = []
   const begin = async (trouble: Trouble, id: string): Promise<void> => {
     if (trouble === 'none') return
-    // It may be suspended already, or another operation may hold it.
+    // It may be suspended already, or held by another operation.
     if (trouble === 'suspend') return void (await (await other.workspace(id)).suspend().catch(() => undefined))
     const [name, how] = trouble.split(' ') as ['api' | 'cell', 'kill' | 'stop']
     return restart(name, how)
@@ -60,7 +56,7 @@ export async function history(seed: number, { berth, other, restart, key }: Play
     await ws.files.write('/home/user/log', name, { append: true })
   }
   await Promise.all(under_way)
-  // Makes the workspace run again: the fake host cannot read the disks of suspended workspaces.
+  // The fake host cannot read the disks of suspended workspaces.
   await count(ws, 'z', 0, () => undefined)
   const ran = await Promise.all(names.map((name) => ws.files.readText(`/home/user/runs-${name}`)))
   assert.deepEqual([ran, await ws.files.readText('/home/user/log')], [names.map(() => 'x'), names.join('')])
@@ -79,7 +75,6 @@ async function count(ws: Workspace, name: string, bytes: number, onOutput: (chun
   assert.ok(wanted.equals(stdoutBytes) && wanted.equals(stderrBytes), `${name}: other bytes than it wrote`)
 }
 
-/** Checks that input to a command comes back, once and in order. */
 async function echo(ws: Workspace, name: string, random: () => number, onOutput: (chunk: OutputChunk) => void): Promise<void> {
   const command = await ws.start(argvOf({ kind: 'echo', name, bytes: 0 }), { stdin_open: true })
   const pieces = Array.from({ length: 1 + Math.floor(random() * 4) }, (_, at) => outputOf(`${at}`, Math.floor(random() * 5000)))

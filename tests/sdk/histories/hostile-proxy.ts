@@ -4,17 +4,16 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { generatorOf } from '../../support/seed.ts'
 
-/** Current addresses of the service; null: it is down. */
+/** null: the service is down. */
 export interface Upstream {
   api(): string | null
   cell(): string | null
-  /** The gateway address in the service's answers, which the proxy replaces with its own. */
+  /** The proxy replaces it in answers with its own. */
   endpoint: string
 }
 
 /**
- * Proxies between clients and a service. `URL/SEED` is the api with that seed's faults: requests that are lost, partial or repeated;
- * answers that are lost, late, cut, or another server's. `URL/calm` has no faults but those of a service that is down.
+ * `URL/SEED` loses, cuts, delays and repeats requests and answers as the seed says. `URL/calm` has only faults of a service that is down.
  */
 export interface HostileProxy extends Disposable {
   of(seed: number | 'calm'): string
@@ -118,13 +117,12 @@ async function passBadly(passing: Passing, way: Way): Promise<void> {
   return pass(passing, { ...way, bytes_max: is_cut ? Math.floor(random() ** 2 * 20_000) : Infinity })
 }
 
-/** Whether a network may repeat the request: it changes nothing, or the service recognizes it by its key, id or offset. */
+/** It changes nothing, or the service recognizes it by its key, id or offset. */
 function mayArriveTwice({ method, url = '', headers }: IncomingMessage): boolean {
   const path = url.split('?', 1)[0] ?? ''
   return method === 'GET' || 'idempotency-key' in headers || /\/(exec|stdin|tool-tokens)$/.test(path)
 }
 
-/** Delivers the request, whole or in part, and drops the answer. */
 async function arrive(passing: Passing, way: Way, bytes = passing.body.length): Promise<void> {
   const sent = send(passing, way, bytes)
   const answer = await sent?.catch(() => null)
@@ -143,14 +141,13 @@ async function pass(passing: Passing, { bytes_max, ...way }: Way & { bytes_max: 
   const { 'content-length': length, 'transfer-encoding': _coding, ...headers } = answer.headers
   answer.on('error', () => response.destroy())
   response.on('close', () => answer.destroy())
-  // An api answer is read whole, since it may contain the gateway's address.
+  // Read whole: an api answer may contain the gateway's address.
   const pieces = to === 'cell' ? answer : [Buffer.from((await bodyOf(answer)).toString().replaceAll(way.upstream.endpoint, cell_url))]
   const told = to === 'cell' ? (length === undefined ? {} : { 'content-length': length }) : {}
   response.writeHead(answer.statusCode ?? 0, { ...headers, ...told })
   let left = bytes_max
   for await (const piece of pieces as AsyncIterable<Buffer>) {
     if (piece.length > left) {
-      // The bytes so far are sent before the connection ends.
       return void response.write(piece.subarray(0, left), () => response.destroy())
     }
     left -= piece.length

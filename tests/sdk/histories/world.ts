@@ -12,7 +12,7 @@ import { type HostileProxy, openHostileProxy } from './hostile-proxy.ts'
 export const SERVED = ['api', 'cell'] as const
 export const ENDS = ['kill', 'stop'] as const
 
-/** The service without machines: api and cell are processes that restart, behind a network that fails. */
+/** No machines: api and cell are processes that restart, behind a network that fails. */
 export interface RestartingWorld extends AsyncDisposable {
   proxy: HostileProxy
   api_key: string

@@ -1,7 +1,6 @@
 import { learnedSeconds, noteGap, WAKE_COST_SECONDS, type IdleGaps } from '../../../service/core/workspaces/idle-gaps.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 
-/** Both costs of a timeout over a trace. A suspended workspace holds no machine, and its next activity needs a wake. */
 export interface Cost {
   held_seconds: number
   wakes: number
@@ -9,7 +8,6 @@ export interface Cost {
 
 export const FIXED_MINUTES = [1, 5, 15, 60]
 
-/** Plays gaps against a timeout that may change with the gaps so far. */
 export function replay(gaps: readonly number[], timeoutOf: (seen: IdleGaps | null) => number): Cost {
   let seen: IdleGaps | null = null
   const cost: Cost = { held_seconds: 0, wakes: 0 }
@@ -24,12 +22,11 @@ export function replay(gaps: readonly number[], timeoutOf: (seen: IdleGaps | nul
 
 export const adaptive = (seen: IdleGaps | null): number => learnedSeconds(seen) ?? LIMITS.idle.adaptive_seconds_default
 
-/** Machine seconds and wakes as one number, which the rule minimizes. */
 export function total({ held_seconds, wakes }: Cost): number {
   return held_seconds + WAKE_COST_SECONDS * wakes
 }
 
-/** Lower bound for every rule: the cost when each gap is known before it begins. */
+/** No rule is better: each gap is known before it begins. */
 export function clairvoyant(gaps: readonly number[]): number {
   const least = LIMITS.idle.adaptive_seconds_min
   return gaps.reduce((sum, gap) => sum + Math.min(gap, least + WAKE_COST_SECONDS), 0)

@@ -3,7 +3,6 @@ import { TRACES_DAYS, tracesOf, type Trace } from './traces.ts'
 
 const SEED = 1
 
-/** Prints, for each trace, how long machines are held idle and how many wakes occur, for the learned timeout and fixed ones. */
 export function idleReport(): void {
   console.log(`Idle timeouts over ${TRACES_DAYS} days: hours a machine is held idle / wakes suffered (both as one cost, in hours)`)
   const traces = tracesOf(SEED)

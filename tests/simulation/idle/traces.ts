@@ -1,6 +1,6 @@
 import { generatorOf } from '../../support/seed.ts'
 
-/** Gaps between activities of a workspace, in seconds and in order, for one kind of use. */
+/** Seconds between activities, in order, for one kind of use. */
 export interface Trace {
   name: string
   gaps: number[]
@@ -10,12 +10,12 @@ const MINUTE = 60
 const HOUR = 3600
 const DAY = 24 * HOUR
 
-/** Random numbers of a seed (mulberry32): a trace is the same on every computer. */
+/** mulberry32: a trace is the same on every computer. */
 export interface Random {
   uniform(from: number, to: number): number
-  /** Log-normal: `median`, and how far it spreads. */
+  /** Log-normal. */
   around(median: number, spread: number): number
-  /** Pareto: at least `least`; the smaller alpha, the longer the tail. */
+  /** Pareto: the smaller alpha, the longer the tail. */
   tail(least: number, alpha: number): number
 }
 
@@ -45,7 +45,6 @@ const KINDS: Record<string, (random: Random) => number[]> = {
   'agent that changes its ways': changing,
 }
 
-/** Collects gaps until the days are over; `draw` may return several. */
 function untilOver(draw: (at: number) => number[], days = TRACES_DAYS): number[] {
   const gaps: number[] = []
   for (let at = 0; at < days * DAY;) {
@@ -56,7 +55,6 @@ function untilOver(draw: (at: number) => number[], days = TRACES_DAYS): number[]
   return gaps
 }
 
-/** Dozens of calls seconds apart while the agent thinks, then a person reads or sleeps. */
 function burstyAgent(random: Random): number[] {
   return untilOver(() => [
     ...Array.from({ length: Math.floor(random.uniform(20, 80)) }, () => random.around(6, 1.1)),
@@ -64,7 +62,6 @@ function burstyAgent(random: Random): number[] {
   ])
 }
 
-/** Five days a week from nine to half past five with a lunch, thinking between commands; then the night. */
 function officePerson(random: Random): number[] {
   return untilOver((at) => {
     const in_day = at % DAY
@@ -79,7 +76,6 @@ function nightlyCron(random: Random): number[] {
   return untilOver(() => [...Array.from({ length: 40 }, () => random.around(4, 0.6)), DAY - random.uniform(0, 10 * MINUTE)])
 }
 
-/** Most answers come within a minute or two, some never. */
 function chat(random: Random): number[] {
   return untilOver(() => [Math.min(random.tail(15, 0.8), 3 * DAY)])
 }
@@ -88,7 +84,6 @@ function steady(random: Random, every: number): number[] {
   return untilOver(() => [every * random.uniform(0.9, 1.1)])
 }
 
-/** A person's pace for the first half, a nightly job's for the second. */
 function changing(random: Random): number[] {
   const half = TRACES_DAYS / 2
   return [

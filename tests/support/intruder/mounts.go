@@ -9,14 +9,13 @@ import (
 	"syscall"
 )
 
-// Mount is what the guest could do at one of its mounts.
 type Mount struct {
 	Point string   `json:"point"`
 	Type  string   `json:"type"`
 	Done  []string `json:"done"`
 }
 
-// tryMounts tries every change at every mount, as it is and after a remount to read-write. It does not clean up.
+// tryMounts tries every change, as mounted and after a remount to read-write. It does not clean up.
 func tryMounts(name string) []Mount {
 	var tried []Mount
 	for _, mount := range mounts() {
@@ -63,7 +62,6 @@ func changes(point, name string) []string {
 	return done
 }
 
-// mounts returns those in mountinfo, and directories that the service is known to mount.
 func mounts() []Mount {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -18,17 +18,16 @@ import (
 type Watched struct {
 	Processes int `json:"processes"` // new processes seen
 	Opened    int `json:"opened"`    // files that could be opened
-	// Refused counts refusals to root, which occur while a process is being started. 0 means that the watch came too
-	// late.
+	// Refused counts refusals to root while a process is being started. 0: the watch came too late.
 	Refused int `json:"refused"`
-	// Escapes are files outside of the guest's own files and memory.
+	// Escapes are outside of the guest's own files and memory.
 	Escapes []string `json:"escapes"`
 }
 
 const (
 	watchers   = 2
 	escapesMax = 50
-	// agentMark is in the binary of every program with the agent's packages.
+	// agentMark is in every program with the agent's packages.
 	agentMark     = "machine/internal/agent/spawn"
 	agentBytesMin = 1 << 20
 	agentBytesMax = 32 << 20
@@ -99,7 +98,6 @@ func (w *watch) isNew(pid int) bool {
 	return true
 }
 
-// attack opens all that a process shows, at any point between its fork and its end.
 func (w *watch) attack(pid int) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	memory := w.openMemory(dir)
@@ -127,7 +125,8 @@ func (w *watch) open(path string, how int) {
 	}
 }
 
-// isAgent checks the content: files beside the guest's root in the sandbox have the same device as the guest's files.
+// isAgent checks the content: files next to the guest's root in the sandbox have the same device as the guest's
+// files.
 func isAgent(fd int, stat syscall.Stat_t) bool {
 	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size < agentBytesMin {
 		return false
@@ -159,8 +158,7 @@ func (w *watch) escaped(how string) {
 	}
 }
 
-// memory is an open /proc/PID/mem with its mappings. It stays bound to that memory, whatever the process executes
-// later.
+// memory is an open /proc/PID/mem: it stays bound to that memory, whatever the process executes later.
 type memory struct {
 	file *os.File
 	maps string
@@ -176,7 +174,6 @@ func (w *watch) openMemory(dir string) *memory {
 	return &memory{file: file, maps: string(maps)}
 }
 
-// readMemory reports whether the memory contains a part of the agent.
 func (w *watch) readMemory(dir string, m *memory) {
 	if m == nil {
 		return
@@ -195,7 +192,6 @@ func (w *watch) readMemory(dir string, m *memory) {
 	}
 }
 
-// trace attaches to the process like a debugger and checks its memory.
 func (w *watch) trace(pid int) {
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, seize, uintptr(pid), 0, 0, 0, 0)
 	if errno != 0 {
@@ -224,7 +220,6 @@ func (w *watch) trace(pid int) {
 	}
 }
 
-// ownDevices are the guest's own file systems: its mounts, pipes and memory files.
 func ownDevices() map[uint64]bool {
 	own := map[uint64]bool{}
 	add := func(fd int, err error) {

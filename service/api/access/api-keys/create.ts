@@ -15,7 +15,6 @@ import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 const { keys_per_project_max } = LIMITS.organization
 
-/** POST /v1/projects/{project_id}/api-keys */
 export async function createApiKey(call: Call<typeof apiKeysCreate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { organization_id, project_id } = await projectOf(deps.reads, call.who, call.params.project_id)
   const { name = '', tool_permissions } = call.body
@@ -36,7 +35,6 @@ export async function createApiKey(call: Call<typeof apiKeysCreate>, deps: Chang
   return { status: 201, body: { ...keyView({ ...key, last_used_at: null }), api_key } }
 }
 
-/** Parses the expiry of a key, which must be in the future. */
 export function endOf(text: string | null, now: Date): Date | null {
   if (text === null) return null
   const end = new Date(text)

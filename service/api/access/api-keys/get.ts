@@ -6,14 +6,12 @@ import { listKeys, readKey } from './store.ts'
 import { keyView } from './view.ts'
 import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/projects/{project_id}/api-keys */
 export async function listApiKeysOfProject(call: Call<typeof apiKeysList>, deps: PageDeps): Promise<Reply> {
   const page = pageOf(deps.cursor_keys, call)
   const rows = await listKeys(deps.reads, call.params.project_id, call.query.include_revoked ?? false, page)
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, keyView) }
 }
 
-/** GET /v1/projects/{project_id}/api-keys/{api_key_id} */
 export async function getApiKey(call: Call<typeof apiKeysGet>, deps: ReadDeps): Promise<Reply> {
   const row = await readKey(deps.reads, call.params.project_id, call.params.api_key_id)
   if (row === null) throw notFound('API key')

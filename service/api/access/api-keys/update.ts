@@ -9,7 +9,6 @@ import { lockKey, readKey, writeKey, type KeyChange } from './store.ts'
 import { keySubject, keyView } from './view.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** PATCH /v1/projects/{project_id}/api-keys/{api_key_id} */
 export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { project_id, api_key_id } = call.params
   const { name, tool_permissions, expires_at } = call.body
@@ -22,7 +21,7 @@ export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: Chang
     const key = await lockKey(tx, project_id, api_key_id)
     if (key === undefined) throw notFound('API key')
     if (key.revoked_at !== null) throw fail('conflict', null, 'The key is revoked')
-    // Refuses only tokens with more rights than the key has now; a wider key leaves them valid.
+    // A wider key leaves its tokens valid.
     const narrowed = tool_permissions !== undefined && key.tool_permissions.some((tool) => !tool_permissions.some((kept) => kept === tool))
     if (Object.keys(change).length === 0) return null
     await writeKey(tx, api_key_id, { ...change, ...(narrowed ? { tools_changed_at: call.now } : {}) })
@@ -34,7 +33,6 @@ export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: Chang
   return { status: 200, body: keyView(row) }
 }
 
-/** DELETE /v1/projects/{project_id}/api-keys/{api_key_id} */
 export async function revokeApiKey(call: Call<typeof apiKeysDelete>, deps: ChangeDeps): Promise<Reply> {
   const { project_id, api_key_id } = call.params
   const work = async (tx: ChangeTx) => {

@@ -19,7 +19,6 @@ import { lockSeconds, normalizeRecoveryCode, stepOf } from './totp.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 import type { AccessDeps } from '../deps.ts'
 
-/** POST /v1/auth/mfa/challenge */
 export async function challenge(
   call: Call<typeof authChallenge>,
   deps: ChangeDeps & ReadDeps & Pick<AccessDeps, 'people'>,
@@ -35,14 +34,14 @@ export async function challenge(
     if (refused !== null) return { refused }
     return { rotated: await rotate(tx, call, { mfa_pending: false }) }
   }
-  // A wrong code is counted: the transaction commits, and the refusal follows.
+  // The transaction commits the count of a wrong code before the refusal.
   const done = await changing(deps, call, work, (result) => ('rotated' in result ? sessionSubject(session.id) : null))
   if ('refused' in done) throw done.refused
   const account = await readAccount(deps.reads, id)
   return { status: 200, body: { ...done.rotated, mfa_required: false, email_verified: account?.email_verified ?? false } }
 }
 
-/** Checks a code of the authenticator and counts a failure. The caller holds the row lock, so a code works once. */
+/** The caller holds the row lock, so a code works once. */
 export async function tryCode(
   tx: ChangeTx,
   deps: Pick<AccessDeps, 'people'>,
@@ -60,7 +59,7 @@ export async function tryCode(
   return is_right ? null : invalidCredentials()
 }
 
-/** Accepts a recovery code even while the factor is locked, and unlocks it: such a code cannot be guessed. */
+/** A recovery code cannot be guessed: it works even while the factor is locked, and unlocks it. */
 async function tryRecoveryCode(tx: ChangeTx, { now }: Call, person_id: string, typed: string): Promise<Failure | null> {
   if (!(await useRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
   await writeCredentials(tx, person_id, UNLOCKED)

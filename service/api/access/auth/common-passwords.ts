@@ -5,21 +5,19 @@ import { fail } from '../../../lib/fail.ts'
 
 const LIST = new URL(import.meta.resolve('@zxcvbn-ts/language-common/src/passwords.json'))
 
-/** Common passwords long enough to pass the length rule (ASVS 5.0, 6.2.4), some 1,500. */
+/** Some 1,500 that pass the length rule (ASVS 5.0, 6.2.4). */
 const COMMON: ReadonlySet<string> = new Set(
   (JSON.parse(readFileSync(fileURLToPath(LIST), 'utf8')) as unknown[])
     .filter((word): word is string => typeof word === 'string' && word.length >= LIMITS.sign_in.password_characters_min)
     .map((word) => word.toLowerCase()),
 )
 
-/** Returns whether guessers try this password first. Pure. @param email the account's address, if known. */
 export function isCommon(password: string, email?: string): boolean {
   const plain = password.normalize('NFKC').toLowerCase().trim()
   if (COMMON.has(plain) || new Set(plain).size < 2) return true
   return email !== undefined && (plain === email || plain === email.split('@', 1)[0])
 }
 
-/** @param path of the property that holds the password. */
 export function refuseCommon(password: string, path: 'password' | 'new_password', email?: string): void {
   if (!isCommon(password, email)) return
   throw fail('validation_failed', null, 'The request is not valid', {

@@ -12,7 +12,7 @@ import type { AccessDeps } from '../deps.ts'
 
 const UNIQUE_VIOLATION = '23505'
 
-/** POST /v1/auth/email/change: a taken address gets no link, and the answer is the same. */
+/** A taken address gets no link, but the same answer. */
 export async function changeEmail(call: Call<typeof authEmailChange>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id } = personOf(call.who)
   const email = emailOf(call.body.new_email, 'new_email')
@@ -28,7 +28,6 @@ export async function changeEmail(call: Call<typeof authEmailChange>, deps: Chan
   return { status: 202, body: { status: 'accepted' } }
 }
 
-/** POST /v1/auth/email/change/confirm */
 export async function confirmEmail(
   call: Call<typeof authEmailChangeConfirm>,
   deps: ChangeDeps & Pick<AccessDeps, 'people'>,

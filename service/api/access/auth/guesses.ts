@@ -4,18 +4,15 @@ import { sourceOf } from '../../../http/source.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Limits failed credential look-ups per address: each costs a database statement. */
+/** Each failed look-up costs a database statement. */
 export interface AuthFailureLimiter {
   /**
-   * Looks up a credential. A credential that was valid before is never limited, so that a guesser cannot lock out others at a shared
-   * address, such as a proxy.
-   * @param digest of the credential, so that no credential stays in memory.
-   * @param find null: no such credential.
+   * A credential that was valid before is never limited: a guesser cannot lock out others at a shared address, such as a proxy.
+   * @param digest keeps credentials out of memory. @param find null: no such credential.
    */
   lookUp<Found>(address: string, digest: string, find: () => Promise<Found | null>): Promise<Found | null>
 }
 
-/** Allows a burst of one minute's guesses, refilled evenly. */
 export function createAuthFailureLimiter(per_minute: number, clock: Clock): AuthFailureLimiter {
   const buckets = createBuckets({ tokens: per_minute, seconds: 60, names_max: LIMITS.caller.addresses_counted_max }, clock)
   const good = new Set<string>() // by last use, oldest first
@@ -23,7 +20,7 @@ export function createAuthFailureLimiter(per_minute: number, clock: Clock): Auth
     async lookUp(address, digest, find) {
       const source = sourceOf(address)
       const was_good = good.has(digest)
-      // Takes a token before the result is known: otherwise concurrent guesses would exceed the limit.
+      // Takes a token before the result is known: concurrent guesses would exceed the limit.
       const retry_after_seconds = was_good ? 0 : buckets.take(source)
       if (retry_after_seconds > 0) throw fail('rate_limited', null, 'Too many credentials are not valid', { retry_after_seconds })
       let is_wrong = false

@@ -12,7 +12,7 @@ import { findAccount, type AccountRow } from './store.ts'
 import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
 import type { AccessDeps } from '../deps.ts'
 
-/** POST /v1/auth/login: an unknown account gets the same answer as a wrong password, after the same time. */
+/** An unknown account gets the answer of a wrong password, after the same time. */
 export async function logIn(
   call: Call<typeof authLogin>,
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
@@ -51,7 +51,6 @@ async function signIn(call: Call<typeof authLogin>, deps: Pick<CallDeps, 'db' | 
   return { session_token: token, session_expires_at: sessionEnd(session, call.now).toISOString(), mfa_required, email_verified }
 }
 
-/** Returns the printable part of the user agent. */
 function deviceOf(user_agent: string | undefined): string | null {
   const shown = (user_agent ?? '').replaceAll(/[^\x20-\x7e]/g, '').slice(0, LIMITS.sign_in.device_characters_max)
   return shown === '' ? null : shown

@@ -15,7 +15,6 @@ import { personOfToken, readAccount } from './store.ts'
 import type { CallDeps, ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 import type { AccessDeps } from '../deps.ts'
 
-/** POST /v1/auth/step-up */
 export async function stepUp(call: Call<typeof authStepUp>, deps: ChangeDeps & ReadDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, session } = personOf(call.who)
   const password_hash = await checkPassword(call, deps, call.body.password)
@@ -26,7 +25,6 @@ export async function stepUp(call: Call<typeof authStepUp>, deps: ChangeDeps & R
   return { status: 200, body: await changing(deps, call, work, () => sessionSubject(session.id)) }
 }
 
-/** POST /v1/auth/password/change */
 export async function changePassword(
   call: Call<typeof authPasswordChange>,
   deps: ChangeDeps & ReadDeps & Pick<AccessDeps, 'people'>,
@@ -50,7 +48,6 @@ export async function changePassword(
   return { status: 200, body }
 }
 
-/** POST /v1/auth/password/reset/request */
 export function requestReset(
   call: Call<typeof authResetRequest>,
   deps: Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
@@ -58,7 +55,7 @@ export function requestReset(
   return askForMail(call, deps, 'reset_password')
 }
 
-/** POST /v1/auth/password/reset/confirm. The link proves access to the mailbox, so it verifies the address. */
+/** The link proves access to the mailbox: it verifies the address. */
 export async function confirmReset(
   call: Call<typeof authResetConfirm>,
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
@@ -83,7 +80,7 @@ export async function confirmReset(
   return { status: 204 }
 }
 
-/** @returns the stored hash that the password matched. */
+/** @returns the hash that matched. */
 async function checkPassword(call: Call, deps: ReadDeps & Pick<AccessDeps, 'people'>, password: string): Promise<string> {
   const { id, session } = personOf(call.who)
   const { bounds, passwords } = deps.people

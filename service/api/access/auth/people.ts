@@ -14,15 +14,14 @@ export interface PeopleDeps {
   passwords: Passwords
   secrets: PersonSecrets
   bounds: SignInLimiter
-  /** Registration without an invitation: open, closed, or limited to these domains. */
+  /** Registration without an invitation. List: these domains. */
   registration: 'open' | 'invitation' | readonly string[]
-  /** Wakes the mail sender. */
   wakeMailSender(): void
 }
 
 const DAY_MS = 24 * 3600 * 1000
 
-/** Runs a change for a person without a session. */
+/** For a person without a session. */
 export function changingAs<Result>(
   deps: Pick<CallDeps, 'db' | 'ids'>,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,
@@ -44,7 +43,7 @@ export function sessionSubject(id: string): AuditTarget {
   return { kind: 'session', id, organization_id: null, project_id: null }
 }
 
-/** Returns the person. Session routes accept no other principal, as their access declares. */
+/** Session routes accept no other principal, as their access declares. */
 export function personOf(who: Principal): PersonPrincipal {
   if (who.type !== 'user') throw new Error('a route of sessions was called by a key')
   return who
@@ -56,7 +55,7 @@ export function emailOf(text: string, path = 'email'): string {
   throw fail('validation_failed', null, 'The request is not valid', { details: { issues: [{ path, message: 'is no email address' }] } })
 }
 
-/** Gives the same answer whatever was wrong. */
+/** The same answer whatever was wrong. */
 export function invalidCredentials(): Failure {
   return fail('invalid_credentials', null, 'What you sign in with is not right')
 }
@@ -65,7 +64,6 @@ export function tokenInvalid(): Failure {
   return fail('token_invalid', null, 'The link is not valid, was used, or is too old')
 }
 
-/** Returns the end of a session that is used at `last_used_at`. */
 export function sessionEnd({ created_at, expires_at }: { created_at: Date; expires_at: Date }, last_used_at: Date): Date {
   const { session_idle_days, session_days_max } = LIMITS.sign_in
   const ends = [last_used_at.getTime() + session_idle_days * DAY_MS, created_at.getTime() + session_days_max * DAY_MS, expires_at.getTime()]
@@ -76,7 +74,7 @@ export function sessionDaysFrom(now: Date): Date {
   return new Date(now.getTime() + LIMITS.sign_in.session_days_max * DAY_MS)
 }
 
-/** Runs a change for the owner of a mail token. The work takes the token, which proves whether it is valid, and returns the owner. */
+/** The work takes the token, which proves its validity, and returns the owner. */
 export async function changingByToken(
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'>,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,

@@ -16,7 +16,7 @@ import type { AccessDeps } from '../deps.ts'
 
 const ACCEPTED = { status: 202, body: { status: 'accepted' } }
 
-/** POST /v1/auth/register. Only the mailbox's owner learns whether the address has an account: answer and duration are always the same. */
+/** Only the mailbox's owner learns whether the address has an account: answer and duration are always the same. */
 export async function register(
   call: Call<typeof authRegister>,
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
@@ -54,7 +54,7 @@ export async function register(
   return ACCEPTED
 }
 
-/** @returns whether a valid invitation token for this address came with the call; only the mailbox has it. */
+/** Only the mailbox has the invitation token. */
 async function refuseUninvited(
   call: Call,
   { reads, people }: ReadDeps & Pick<AccessDeps, 'people'>,
@@ -71,7 +71,6 @@ async function refuseUninvited(
   return false
 }
 
-/** POST /v1/auth/verify-email */
 export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'>): Promise<Reply> {
   const token_sha256 = digestOf(call.body.token)
   const work = async (tx: ChangeTx) => {
@@ -84,7 +83,7 @@ export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: Read
   return { status: 204 }
 }
 
-/** POST /v1/auth/verify-email/resend: the sender decides what the mail says, so that all addresses get the same answer. */
+/** The sender decides the mail, so all addresses get the same answer. */
 export async function resendVerification(
   call: Call<typeof authResend>,
   deps: Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,

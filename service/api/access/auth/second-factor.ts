@@ -21,7 +21,6 @@ import { newRecoveryCodes, newTotpSecret, totpText } from './totp.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 import type { AccessDeps } from '../deps.ts'
 
-/** POST /v1/auth/mfa/totp */
 export async function startTotp(call: Call<typeof authTotpStart>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, email } = personOf(call.who)
   const secret = newTotpSecret()
@@ -34,7 +33,6 @@ export async function startTotp(call: Call<typeof authTotpStart>, deps: ChangeDe
   return { status: 201, body: totpText(secret, email) }
 }
 
-/** POST /v1/auth/mfa/totp/confirm */
 export async function confirmTotp(call: Call<typeof authTotpConfirm>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, email } = personOf(call.who)
   const recovery_codes = newRecoveryCodes()
@@ -58,7 +56,6 @@ export async function confirmTotp(call: Call<typeof authTotpConfirm>, deps: Chan
   return { status: 200, body: { ...done.rotated, recovery_codes } }
 }
 
-/** DELETE /v1/auth/mfa/totp */
 export async function disableTotp(call: Call<typeof authTotpDisable>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, email } = personOf(call.who)
   const work = async (tx: ChangeTx) => {
@@ -75,12 +72,10 @@ export async function disableTotp(call: Call<typeof authTotpDisable>, deps: Chan
   return { status: 200, body }
 }
 
-/** GET /v1/auth/mfa/recovery-codes */
 export async function getRecoveryCodes(call: Call<typeof authRecoveryCodes>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: { left: await countRecoveryCodes(deps.reads, personOf(call.who).id) } }
 }
 
-/** POST /v1/auth/mfa/recovery-codes */
 export async function issueRecoveryCodes(call: Call<typeof authRecoveryCodesIssue>, deps: ChangeDeps): Promise<Reply> {
   const { id } = personOf(call.who)
   const recovery_codes = newRecoveryCodes()

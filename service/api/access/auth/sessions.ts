@@ -14,7 +14,6 @@ import type { ChangeDeps, PageDeps, ReadDeps } from '../../calls/deps.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
-/** GET /v1/auth/session */
 export async function getSession(call: Call<typeof authSession>, deps: ReadDeps): Promise<Reply> {
   const { id, session } = personOf(call.who)
   const [row, user] = await Promise.all([readSession(deps.reads, session.id), readPerson(deps.reads, id)])
@@ -29,7 +28,6 @@ export async function getSession(call: Call<typeof authSession>, deps: ReadDeps)
   return { status: 200, body }
 }
 
-/** GET /v1/auth/sessions */
 export async function listOwnSessions(call: Call<typeof authSessions>, deps: PageDeps): Promise<Reply> {
   const { id, session } = personOf(call.who)
   const page = pageOf(deps.cursor_keys, call)
@@ -41,7 +39,6 @@ export async function listOwnSessions(call: Call<typeof authSessions>, deps: Pag
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, each) }
 }
 
-/** DELETE /v1/auth/sessions/{session_id} */
 export async function endSession(call: Call<typeof authSessionsDelete>, deps: ChangeDeps): Promise<Reply> {
   const { id } = personOf(call.who)
   const { session_id } = call.params
@@ -55,7 +52,6 @@ export async function endSession(call: Call<typeof authSessionsDelete>, deps: Ch
   return { status: 204 }
 }
 
-/** POST /v1/auth/logout */
 export async function logOut(call: Call<typeof authLogout>, deps: ChangeDeps): Promise<Reply> {
   const { id, session } = personOf(call.who)
   await changing(
@@ -67,7 +63,6 @@ export async function logOut(call: Call<typeof authLogout>, deps: ChangeDeps): P
   return { status: 204 }
 }
 
-/** POST /v1/auth/logout-all */
 export async function logOutEverywhere(call: Call<typeof authLogoutAll>, deps: ChangeDeps): Promise<Reply> {
   const { id } = personOf(call.who)
   await changing(

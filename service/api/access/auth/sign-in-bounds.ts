@@ -4,14 +4,11 @@ import { sourceOf } from '../../../http/source.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/**
- * Limits password guesses and mail requests per account, per source and in total. Unknown addresses are limited like known ones, so that a
- * caller cannot tell them apart. Each process counts for itself.
- */
+/** Unknown addresses are limited like known ones: a caller cannot tell them apart. Each process counts for itself. */
 export interface SignInLimiter {
-  /** Does the work unless a limit is reached; only failures (null) count. */
+  /** Only failures (null) count. */
   guess<Found>(email: string, address: string, work: () => Promise<Found | null>): Promise<Found | null>
-  /** Counts per session: guesses of others at the account do not count for a signed-in person. */
+  /** A signed-in person is not limited by guesses of others. */
   guessInSession<Found>(session_id: string, work: () => Promise<Found | null>): Promise<Found | null>
   mail(email: string, address: string): void
 }
@@ -68,7 +65,7 @@ async function counted<Found>(wanted: [Buckets, string][], work: () => Promise<F
   }
 }
 
-/** Remembers recent sign-ins by account and source. Memory is bounded; the oldest entry is dropped first. */
+/** Bounded: the oldest entry is dropped first. */
 function createRecentSignIns(clock: Clock): { has(name: string): boolean; add(name: string): void } {
   const known_ms = LIMITS.sign_in.known_days * 24 * 3600 * 1000
   const names = new Map<string, number>()
@@ -82,7 +79,6 @@ function createRecentSignIns(clock: Clock): { has(name: string): boolean; add(na
   }
 }
 
-/** Takes one token of each bucket, or none. */
 function take(wanted: [Buckets, string][]): { giveBack(): void } {
   const taken: [Buckets, string][] = []
   const giveBack = () => taken.forEach(([buckets, name]) => buckets.giveBack(name))

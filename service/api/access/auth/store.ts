@@ -15,7 +15,7 @@ export interface ApiKeyRow {
   last_used_at: Date | null
 }
 
-/** Searches by id and digest together, so that known and unknown ids take the same path. */
+/** By id and digest together: known and unknown ids take the same path. */
 export async function findApiKey(reads: Reader, key_id: string, secret_sha256: Buffer, now: Date): Promise<ApiKeyRow | null> {
   const [row] = await reads.rows<ApiKeyRow>(
     'auth.api_key',
@@ -39,7 +39,7 @@ export interface PersonSessionRow {
   memberships: { organization_id: string; role: Role }[]
 }
 
-/** Returns a valid session: not revoked, used within 30 days, at most 90 days old (App, "Authentication" 2). */
+/** App, "Authentication" 2: used within 30 days, at most 90 days old. */
 export async function findPersonSession(
   reads: Reader,
   token_sha256: Buffer,
@@ -123,7 +123,6 @@ export async function countRecoveryCodes(reads: Reader, person_id: string): Prom
   return row?.count ?? 0
 }
 
-/** Returns whether the token belongs to a valid invitation of this address. */
 export async function isInvited(reads: Reader, token_sha256: Buffer, email: string, now: Date): Promise<boolean> {
   const rows = await reads.rows(
     'auth.invited',
@@ -133,7 +132,7 @@ export async function isInvited(reads: Reader, token_sha256: Buffer, email: stri
   return rows.length > 0
 }
 
-/** Returns the token's owner, even of an expired token; `useEmailToken` checks validity. */
+/** Also of an expired token; `useEmailToken` checks it. */
 export async function personOfToken(reads: Reader, token_sha256: Buffer): Promise<string | null> {
   const text = 'select person_id from email_tokens where token_sha256 = $1'
   const [row] = await reads.rows<{ person_id: string }>('auth.person_of_token', text, [token_sha256])

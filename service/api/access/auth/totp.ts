@@ -4,7 +4,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 
 const PERIOD_SECONDS = 30
 const SECRET_BYTES = 20
-/** Steps of tolerance in both directions, for late clocks and typing. */
+/** In both directions, for late clocks and typing. */
 const WINDOW = 1
 
 export function newTotpSecret(): Buffer {
@@ -16,7 +16,7 @@ export function totpText(secret: Buffer, email: string): { secret: string; otpau
   return { secret: totp.secret.base32, otpauth_url: totp.toString() }
 }
 
-/** Returns the time step of a code within the window; null: no match. Pure. */
+/** null: no match. */
 export function stepOf(secret: Buffer, code: string, now: Date): number | null {
   if (!/^[0-9]{6}$/.test(code)) return null
   const delta = totpOf(secret, '').validate({ token: code, timestamp: now.getTime(), window: WINDOW })
@@ -35,7 +35,7 @@ function totpOf(secret: Buffer, label: string): TOTP {
   })
 }
 
-/** Makes codes of four groups of four characters: 80 bits, without look-alikes. */
+/** 80 bits, without look-alikes. */
 export function newRecoveryCodes(): string[] {
   return Array.from({ length: LIMITS.sign_in.recovery_codes }, () => {
     const text = Array.from(randomBytes(16), (byte) => ALPHABET[byte % ALPHABET.length]).join('')
@@ -45,7 +45,6 @@ export function newRecoveryCodes(): string[] {
 
 const ALPHABET = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789'
 
-/** Returns the code in its printed form, however it was typed. */
 export function normalizeRecoveryCode(typed: string): string {
   return typed
     .toUpperCase()
@@ -53,7 +52,7 @@ export function normalizeRecoveryCode(typed: string): string {
     .replaceAll(/(.{4})(?=.)/g, '$1-')
 }
 
-/** Returns the lock time after this many wrong codes; null: not locked yet. Pure. */
+/** null: not locked yet. */
 export function lockSeconds(failures: number): number | null {
   const { wrong_codes_max, lock_seconds, lock_seconds_max } = LIMITS.sign_in
   const beyond = failures - wrong_codes_max

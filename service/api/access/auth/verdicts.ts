@@ -10,10 +10,10 @@ interface CachedApiKey {
   read_ms: number
 }
 
-/** Cache of recently valid API keys, by digest. A change of a key evicts its entry. */
+/** A change of a key evicts its entry. */
 export interface ApiKeyCache {
   find(digest: string, now: Date, monotonic_ms: number): ApiKeyPrincipal | null
-  /** Reads through. A result read before a change notice is used once and not cached. */
+  /** A result from before a change notice is not cached. */
   readThrough(
     digest: string,
     read: () => Promise<Omit<CachedApiKey, 'read_ms'> | null>,

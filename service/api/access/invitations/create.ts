@@ -17,7 +17,6 @@ import type { AccessDeps } from '../deps.ts'
 const DAY_MS = 24 * 3600 * 1000
 const { invitations_max, invitation_days } = LIMITS.organization
 
-/** POST /v1/organizations/{organization_id}/invitations */
 export async function createInvitation(
   call: Call<typeof invitationsCreate>,
   deps: ChangeDeps & Pick<AccessDeps, 'people'>,

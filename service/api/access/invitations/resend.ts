@@ -14,7 +14,6 @@ import { invitationSubject, invitationView } from './view.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 import type { AccessDeps } from '../deps.ts'
 
-/** POST …/invitations/{invitation_id}/resend */
 export async function resendInvitation(
   call: Call<typeof invitationsResend>,
   deps: ChangeDeps & Pick<AccessDeps, 'people'>,
@@ -34,7 +33,6 @@ export async function resendInvitation(
   return { status: 200, body: invitationView({ ...invitation, expires_at }) }
 }
 
-/** DELETE …/invitations/{invitation_id} */
 export async function deleteInvitation(call: Call<typeof invitationsDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const invitation = await lockAsAdministrator(tx, call)

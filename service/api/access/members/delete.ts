@@ -8,7 +8,6 @@ import { changing } from '../../calls/idempotency/change.ts'
 import { ownRole, refuseGrant, refuseLastOwner } from './rules.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** DELETE /v1/organizations/{organization_id}/members/{person_id}: members may remove themselves. */
 export async function deleteMember(call: Call<typeof membersDelete>, deps: ChangeDeps): Promise<Reply> {
   const { organization_id, person_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')

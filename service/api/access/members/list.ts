@@ -6,7 +6,6 @@ import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { listMembers, type MemberRow } from './store.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** GET /v1/organizations/{organization_id}/members */
 export async function listMembersOfOrganization(call: Call<typeof membersList>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')

@@ -9,7 +9,6 @@ import { ownRole, refuseGrant, refuseLastOwner } from './rules.ts'
 import { readMember } from './store.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** PATCH /v1/organizations/{organization_id}/members/{person_id} */
 export async function updateMember(call: Call<typeof membersUpdate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { organization_id, person_id } = call.params
   const { role } = call.body

@@ -14,7 +14,6 @@ import type { ChangeDeps } from '../../calls/deps.ts'
 
 const { projects_max } = LIMITS.organization
 
-/** POST /v1/organizations/{organization_id}/projects */
 export async function createProject(call: Call<typeof projectsCreate>, deps: ChangeDeps): Promise<Reply> {
   const { organization_id } = call.params
   const { name, slug = slugOf(name) } = call.body
@@ -33,7 +32,6 @@ export async function createProject(call: Call<typeof projectsCreate>, deps: Cha
   return { status: 201, body: projectView(project) }
 }
 
-/** PATCH /v1/projects/{project_id} */
 export async function updateProject(call: Call<typeof projectsUpdate>, deps: ChangeDeps): Promise<Reply> {
   const { project_id } = call.params
   const { name } = call.body

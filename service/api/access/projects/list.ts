@@ -6,7 +6,6 @@ import { listProjects } from './store.ts'
 import { projectView } from './view.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** An API key sees only its own project. */
 export async function listProjectsOfOrganization(call: Call<typeof projectsList>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')

@@ -4,7 +4,6 @@ import { fail } from '../../../lib/fail.ts'
 import { maySee, notFound, type Owned } from '../../calls/scope.ts'
 import { readProject } from './store.ts'
 
-/** Returns the call's project: an API key's own, or the one that a person names. */
 export async function projectOf(reads: Reader, who: Principal, project_id: string | undefined): Promise<Owned> {
   if (who.type === 'api_key') {
     if (project_id !== undefined && project_id !== who.project_id) throw notFound('project')

@@ -16,7 +16,7 @@ export async function readProject(reads: Reader, id: string): Promise<ProjectRow
   return row ?? null
 }
 
-/** Lists projects of an organization, or only the project `only`. Newest first, one row more than the page holds. */
+/** One row more than the page holds. */
 export async function listProjects(reads: Reader, organization_id: string, only: string | null, page: Page): Promise<ProjectRow[]> {
   const { below, limit } = page
   if (only !== null) {

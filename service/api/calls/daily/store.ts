@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 
-/** Takes one from a budget that refills a day after its start. @returns the start of an exhausted budget, else null. */
+/** Refills a day after its start. @returns the start of an exhausted budget, else null. */
 export async function takeFromBudget(
   tx: ChangeTx,
   name: string,

@@ -6,28 +6,22 @@ import { byCaller, type Changing } from '../by-caller.ts'
 import { hasKey, keepOutcome, takeKey, type Outcome } from './store.ts'
 import type { ChangeDeps } from '../deps.ts'
 
-/** Result of a change's work. */
 export interface CommandResult extends Omit<Outcome, 'body'> {
-  /** null: the state already matched, and nothing was written. */
+  /** null: nothing was written. */
   changed: Pick<AuditTarget, 'kind' | 'id' | 'details'> | null
 }
 
 export type Work<W extends CommandResult = CommandResult> = (tx: ChangeTx) => Promise<W>
 
-/** Builds the body of an answer without a token, from the stored state. */
+/** From the stored state. */
 export type Render<W extends CommandResult = CommandResult> = (reads: Reader, worked: W) => Promise<unknown>
 
 export interface Changed extends Outcome {
-  /** Whether this call changed something and wrote an audit record. */
   recorded: boolean
-  /** The outcome is of an earlier call with the same Idempotency-Key. */
   replayed: boolean
 }
 
-/**
- * Runs a caller's change with its audit record in one transaction, under the tenant limit. The record's action is the route id.
- * @param subject of the result; null if nothing changed.
- */
+/** @param subject null if nothing changed. */
 export function changing<Result>(
   deps: ChangeDeps,
   call: Changing & Pick<Call, 'signal' | 'route'>,
@@ -38,10 +32,7 @@ export function changing<Result>(
   return deps.turns.run(call, () => mutate(deps.db, byCaller(deps, call), call.route.id, work, subject))
 }
 
-/**
- * Makes a change and stores its outcome for the Idempotency-Key in one transaction, with the body if `render` makes one. Repeats get that
- * answer even if this process dies first.
- */
+/** Repeats get the stored outcome even if this process dies first. */
 export async function change<W extends CommandResult>(deps: ChangeDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
   const { outcome, worked } = await changing(
     deps,
@@ -61,7 +52,7 @@ export async function change<W extends CommandResult>(deps: ChangeDeps, call: Ca
   return { ...outcome, recorded: worked !== null && worked.changed !== null, replayed: worked === null }
 }
 
-/** Answers with the stored body: the first call and every repeat get the same bytes (App, "Limits": responses are stored). */
+/** The same bytes for the first call and every repeat (App, "Limits"). */
 export function answerKept({ status, body, replayed }: Outcome & { replayed: boolean }): Reply {
   if (body === undefined) throw new Error('an answer was not kept, and nobody says how to make it again')
   return { status, json: body, headers: repeatHeaders(replayed) }

@@ -12,9 +12,8 @@ import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
 type Answers<Deps> = Readonly<Record<string, (call: never, deps: Deps, outcome: Changed) => Promise<Reply>>>
 
 /**
- * Connects the pipeline with the stored outcomes of Idempotency-Keys.
- * @param answers of routes whose answers hold a token: these are rebuilt, all others are stored.
- * @param refusals limits stored refusals per caller: they are free for the caller, and each is a row for a day.
+ * @param answers with a token, rebuilt for each repeat.
+ * @param refusals bounds stored refusals per caller: they are free, and each is a row for a day.
  */
 export function idempotency<Deps extends Pick<CallDeps, 'db'>>(
   keys: Fingerprints,
@@ -36,7 +35,7 @@ export function idempotency<Deps extends Pick<CallDeps, 'db'>>(
   }
 
   async function answerAgain(call: Call, deps: Deps, outcome: Outcome): Promise<Reply> {
-    // An API key never leaves its project, but a person may have left the organization.
+    // A person may have left the organization.
     if (!maySeeScope(call.who, outcome.scope)) throw notFound(outcome.workspace_id === null ? 'project' : 'workspace')
     const again = { ...outcome, recorded: false, replayed: true }
     const answer = answers[call.route.id]

@@ -7,17 +7,16 @@ import type { Db } from '../../../db/database.ts'
 import type { Call } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** Result of a change, enough to answer and to repeat the answer. Never holds a token. */
+/** Never holds a token. */
 export interface Outcome {
   status: number
-  /** Owner; a repeating caller must still be allowed to see it. */
+  /** A repeating caller must still be allowed to see it. */
   scope: Scope
-  /** Body of the first answer as text, because jsonb would reorder its fields. Absent if the answer holds a token. */
+  /** Text: jsonb would reorder the fields. Absent if the answer holds a token. */
   body?: string
-  /** Source of an answer with a token; null on other routes. */
+  /** Of an answer with a token; else null. */
   workspace_id: string | null
   operation_id: string | null
-  /** For an open: requested properties that the workspace does not have. */
   ignored?: Ignorable[]
 }
 
@@ -38,7 +37,7 @@ export function hasKey(call: Call): call is IdempotentCall {
   return call.idempotency !== null
 }
 
-/** Returns the outcome of an earlier call with this key. Throws its refusal, or a mismatch if the key was used for another request. */
+/** Throws a stored refusal, or a mismatch for another request. */
 export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Outcome | null> {
   const row = await db
     .selectFrom('idempotency_entries')
@@ -58,8 +57,8 @@ export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Ou
 }
 
 /**
- * Locks the key for the transaction; concurrent calls with it are told to retry.
- * @returns the outcome of a call that completed before.
+ * Concurrent calls are told to retry.
+ * @returns the outcome of an earlier call.
  */
 export async function takeKey(tx: Tx, call: IdempotentCall): Promise<Outcome | null> {
   const name = JSON.stringify([principalName(call), call.route.id, call.idempotency.key])
@@ -74,7 +73,7 @@ export function keepOutcome(tx: Tx, call: IdempotentCall, outcome: Outcome): Pro
   return keep(tx, call, outcome)
 }
 
-/** Changes the stored status to the one that the call was answered with, for its repeats. */
+/** Repeats get the status that the call was answered with. */
 export async function keepStatus(db: Db, call: IdempotentCall, status: number): Promise<void> {
   await db
     .updateTable('idempotency_entries')
@@ -87,7 +86,7 @@ export async function keepStatus(db: Db, call: IdempotentCall, status: number): 
 }
 
 /**
- * Stores a refusal. The refusing transaction has released the key, so another call may have completed with it.
+ * The refusing transaction has released the key, so another call may have completed with it.
  * @returns null if stored, else the other call's outcome. Throws its refusal, or the conflict while it is in progress.
  */
 export function keepRefusal(db: Db, call: IdempotentCall, failure: Failure): Promise<Outcome | null> {
@@ -116,7 +115,7 @@ async function keep(tx: Tx, call: IdempotentCall, kept: Kept): Promise<void> {
 const FORGET_ROWS = 5000
 const FORGET_TURNS_MAX = 1000
 
-/** Deletes in small statements, since one caller may leave a hundred thousand entries. @returns the number deleted. */
+/** Small statements: one caller may leave a hundred thousand entries. */
 export async function forgetOutcomes(db: Db, now: Date): Promise<number> {
   let forgotten = 0
   for (let turn = 0; turn < FORGET_TURNS_MAX; turn++) {

@@ -13,7 +13,6 @@ import { changing } from '../../calls/idempotency/change.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 import type { AccessDeps } from '../../access/deps.ts'
 
-/** DELETE /v1/me */
 export async function deleteAccount(call: Call<typeof accountDelete>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id, email } = personOf(call.who)
   if (emailOf(call.body.confirm_email, 'confirm_email') !== email) {
@@ -22,7 +21,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: Chan
   const work = async (tx: ChangeTx) => {
     await refuseSoleOwner(tx, id)
     const by = byCaller(deps, call)
-    // Writes one record per organization that the person left; the account's own record belongs to none.
+    // The account's own record belongs to no organization.
     for (const organization_id of await deleteMemberships(tx, id)) {
       await insertAuditEvent(tx, auditEvent(by, 'members.delete', { ...personSubject(id, { account: 'deleted' }), organization_id }))
     }
@@ -35,7 +34,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: Chan
   return { status: 204 }
 }
 
-/** App, "Reasons": refuses to delete an only owner, because no other member could manage the organization. */
+/** App, "Reasons": no other member could manage the organization. */
 async function refuseSoleOwner(tx: ChangeTx, person_id: string): Promise<void> {
   const organization_ids = (await lockOwned(tx, person_id)).filter(({ owners }) => owners < 2).map(({ id }) => id)
   if (organization_ids.length === 0) return

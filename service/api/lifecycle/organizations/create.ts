@@ -13,10 +13,8 @@ import { slugOf } from '../../../core/people/organizations/slug.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
 const { owned_per_person_max } = LIMITS.organization
-/** Plan of self-made organizations; an operator may change it. */
 const FIRST_PLAN = 'unlimited'
 
-/** POST /v1/organizations */
 export async function createOrganization(call: Call<typeof organizationsCreate>, deps: ChangeDeps): Promise<Reply> {
   const { id: person_id } = personOf(call.who)
   const { name, slug = slugOf(name) } = call.body

@@ -16,7 +16,6 @@ import { hasPendingCheckout, lockAccount } from '../../money/payment/store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 import type { LifecycleDeps } from '../deps.ts'
 
-/** DELETE /v1/organizations/{organization_id}: starts the deletion, which a worker completes. */
 export async function deleteOrganization(
   call: Call<typeof organizationsDelete>,
   deps: ChangeDeps & Pick<LifecycleDeps, 'enders'>,
@@ -26,7 +25,7 @@ export async function deleteOrganization(
   const work = async (tx: ChangeTx) => {
     const row = await lockOrganization(tx, organization_id)
     if (row === undefined) throw notFound('organization')
-    // A second owner who deletes concurrently has lost the role by now.
+    // A second owner who deletes concurrently has lost the role.
     if ((await ownRole(tx, call, organization_id)) !== 'owner') throw fail('forbidden', null, 'Only an owner may delete an organization')
     if (call.body.confirm_slug !== row.slug) {
       throw fail('validation_failed', null, 'confirm_slug is not the slug of the organization', { details: { field: 'confirm_slug' } })
@@ -47,7 +46,7 @@ export async function deleteOrganization(
   return { status: 202, body: operationView(operation) }
 }
 
-/** Rejects deletion with an active subscription or checkout: no person could end it afterwards. */
+/** No person could end a subscription or checkout afterwards. */
 async function refuseBuyers(tx: ChangeTx, organization_id: string, now: Date): Promise<void> {
   if (((await lockAccount(tx, { organization_id }))?.subscription_id ?? null) !== null)
     throw fail('conflict', 'subscription_active', 'This organization has bought a plan: end that subscription first')

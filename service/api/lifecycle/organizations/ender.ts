@@ -27,10 +27,7 @@ const LOOK_MS = 2000
 
 type DeletionWorkerDeps = ReadDeps & Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
-/**
- * Deletes ending organizations step by step, until it is closed. Several processes may run this: each step is a transaction that checks the
- * current state.
- */
+/** Several processes may run this: each step checks the current state. */
 export function startDeletionWorker(deps: DeletionWorkerDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
@@ -39,7 +36,6 @@ export function startDeletionWorker(deps: DeletionWorkerDeps): Poller {
   })
 }
 
-/** Does one step for each ending organization. */
 export async function endAll(deps: DeletionWorkerDeps, stopped: () => boolean = () => false): Promise<void> {
   for (const ending of await listEndings(deps.reads)) {
     if (stopped()) return
@@ -49,7 +45,7 @@ export async function endAll(deps: DeletionWorkerDeps, stopped: () => boolean = 
   }
 }
 
-/** Ends workspaces before volumes, which are unused then; the remaining rows follow. Cells do their part in the meantime. */
+/** Workspaces end before volumes, which are unused then. */
 async function step(deps: DeletionWorkerDeps, ending: OrganizationDeletion): Promise<void> {
   const { organization_id, operation_id } = ending
   const now = deps.clock.now()
@@ -62,7 +58,7 @@ async function step(deps: DeletionWorkerDeps, ending: OrganizationDeletion): Pro
   if (isNothingLeft(left)) await finish(deps, ending)
 }
 
-/** Returns the state_reason (App, "Operation"). */
+/** state_reason (App, "Operation"). */
 function reasonOf({ workspaces_left, volumes_left }: RemainingObjects): string {
   if (workspaces_left > 0) return 'deleting_workspaces'
   return volumes_left > 0 ? 'deleting_volumes' : 'deleting_records'
@@ -72,7 +68,6 @@ function isNothingLeft({ builds, workspaces_left, volumes_left, secrets }: Remai
   return builds.length === 0 && workspaces_left === 0 && volumes_left === 0 && secrets.length === 0
 }
 
-/** Records each step as an act of the requester. */
 function byRequester({ ids, clock }: DeletionWorkerDeps, { requested_by, request_id }: OrganizationDeletion): ChangeOrigin {
   return { actor: { kind: 'user', id: requested_by }, ids, now: clock.now(), request_id, source_address: null }
 }
@@ -84,13 +79,13 @@ async function endWorkspace(deps: DeletionWorkerDeps, ending: OrganizationDeleti
   await mutate(deps.db, by, 'workspaces.delete', work, ({ changed, scope }) => changed && { ...scope, ...changed })
 }
 
-/** Returns the requester with the owner role at the time of the request. */
+/** The requester with the role at the time of the request. */
 function ownerOf({ organization_id, requested_by }: OrganizationDeletion): PersonPrincipal {
   const session = { id: '', stepped_up_at: null }
   return { type: 'user', id: requested_by, email: '', memberships: [{ organization_id, role: 'owner' }], session }
 }
 
-/** Cancels a build: its worker cannot commit any more, and its capture goes with the workspace. */
+/** The worker of a canceled build cannot commit. */
 async function endBuild(deps: DeletionWorkerDeps, ending: OrganizationDeletion, build_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const work = async (tx: ChangeTx) => {
@@ -136,7 +131,7 @@ async function endSecret(deps: DeletionWorkerDeps, ending: OrganizationDeletion,
   await mutate(deps.db, by, 'secrets.delete', work, (secret) => secret && secretSubject(secret))
 }
 
-/** Completes the deletion. Concurrent creations hold the organization's row, so under its lock all of them are visible. */
+/** Concurrent creations hold the organization's row: under its lock all are visible. */
 async function finish(deps: DeletionWorkerDeps, { organization_id, operation_id }: OrganizationDeletion): Promise<void> {
   const by = serviceOrigin('api', { ids: deps.ids, now: deps.clock.now() })
   const work = async (tx: ChangeTx) => {

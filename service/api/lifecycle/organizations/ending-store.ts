@@ -14,7 +14,7 @@ export interface OrganizationDeletion {
 
 const ENDINGS_MAX = 100
 
-/** Lists in random order, so that organizations that wait for an unreachable host do not block others. */
+/** Random order: an unreachable host does not block other organizations. */
 export function listEndings(reads: Reader): Promise<OrganizationDeletion[]> {
   return reads.rows(
     'organizations.endings',
@@ -24,7 +24,6 @@ export function listEndings(reads: Reader): Promise<OrganizationDeletion[]> {
   )
 }
 
-/** Objects to end next, and counts of those still ending. */
 export interface RemainingObjects {
   builds: string[]
   workspaces: string[]
@@ -52,7 +51,6 @@ export async function readRemainingObjects(reads: Reader, organization_id: strin
   return row ?? { builds: [], workspaces: [], workspaces_left: 0, volumes: [], volumes_left: 0, secrets: [] }
 }
 
-/** Updates the progress of an unfinished operation. */
 export async function noteProgress(db: Db, operation_id: string, state_reason: string, now: Date): Promise<void> {
   await db
     .updateTable('operations')

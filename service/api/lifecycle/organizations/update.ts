@@ -8,7 +8,6 @@ import { changing } from '../../calls/idempotency/change.ts'
 import { organizationView } from './view.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** PATCH /v1/organizations/{organization_id} */
 export async function renameOrganization(call: Call<typeof organizationsUpdate>, deps: ChangeDeps): Promise<Reply> {
   const { organization_id: id } = call.params
   const { name } = call.body

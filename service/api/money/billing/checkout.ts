@@ -14,10 +14,10 @@ import type { CallDeps, ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 import type { MoneyDeps } from '../deps.ts'
 
 const CHECKOUT_MS = LIMITS.payment.checkout_minutes * 60_000
-/** Time until a checkout without an event is polled: after its page has expired. */
+/** After the page has expired. */
 const LOOK_MS = CHECKOUT_MS + 60_000
 
-/** POST /v1/organizations/{organization_id}/checkout: without a payment service, the operator sets an organization's plan. */
+/** Without a payment service, the operator sets the plan. */
 export async function createCheckout(
   call: Call<typeof checkoutCreate>,
   deps: ChangeDeps & ReadDeps & Pick<MoneyDeps, 'payment' | 'payments'> & Pick<CallDeps, 'logger'>,
@@ -68,7 +68,7 @@ function begin(call: Call<typeof checkoutCreate>, deps: ChangeDeps, { id, plan }
   return changing(deps, call, work, () => subject)
 }
 
-/** Runs outside any transaction. If another checkout supersedes this one in the meantime, its new page is closed again. */
+/** Runs outside any transaction. A page that another checkout superseded meanwhile is closed again. */
 async function makePage(
   { params: { organization_id }, now }: Call<typeof checkoutCreate>,
   { db, reads, payments }: ReadDeps & Pick<CallDeps, 'db'> & Pick<MoneyDeps, 'payments'>,
@@ -111,7 +111,6 @@ const subscribed = () =>
 
 const notPurchasable = (message: string) => fail('validation_failed', 'plan_not_purchasable', message, { details: { field: 'plan' } })
 
-/** POST /v1/organizations/{organization_id}/billing-portal: without a payment service there is no account to manage. */
 export async function openBillingPortal(
   { who, params }: Call<typeof billingPortal>,
   { payment, reads, logger }: ReadDeps & Pick<MoneyDeps, 'payment'> & Pick<CallDeps, 'logger'>,

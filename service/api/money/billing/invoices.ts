@@ -7,7 +7,6 @@ import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { listInvoices, readInvoice } from './store.ts'
 import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/organizations/{organization_id}/invoices */
 export async function listInvoicesOfOrganization(call: Call<typeof invoicesList>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
@@ -15,7 +14,6 @@ export async function listInvoicesOfOrganization(call: Call<typeof invoicesList>
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, invoiceView) }
 }
 
-/** GET /v1/organizations/{organization_id}/invoices/{invoice_id} */
 export async function getInvoice({ who, params }: Call<typeof invoicesGet>, { reads }: ReadDeps): Promise<Reply> {
   const { organization_id, invoice_id } = params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')

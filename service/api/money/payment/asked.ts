@@ -2,7 +2,6 @@ import type { Logger } from 'pino'
 import { fail } from '../../../lib/fail.ts'
 import { PaymentError } from './service.ts'
 
-/** Turns an outage of the payment service into an error for the waiting person, and logs the cause. */
 export async function reportOutage<T>(logger: Logger, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

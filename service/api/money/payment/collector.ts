@@ -22,13 +22,10 @@ const LOOK_MS = 5000
 const AT_ONCE = 100
 const NOT_FOUND = 404
 const { call_seconds_max, retry_seconds_min, retry_seconds_max } = LIMITS.payment
-/** Longer than all calls for one object may take, so that no other process takes it in the meantime. */
+/** Longer than all calls for one object may take: no other process takes it meanwhile. */
 const TAKEN_MS = 30 * call_seconds_max * 1000
 
-/**
- * Syncs with the payment service until it is closed: applies events, pushes invoices, and polls objects whose events may be lost. All work
- * is stored in rows, so a crash or an outage loses none. Several processes may run this.
- */
+/** All work is stored in rows, so a crash or an outage loses none. Several processes may run this. */
 export function startPaymentSync(deps: PaymentDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
@@ -37,7 +34,6 @@ export function startPaymentSync(deps: PaymentDeps): Poller {
   })
 }
 
-/** @returns when nothing is due. */
 export async function collectAll(deps: PaymentDeps, stopped: () => boolean = () => false): Promise<void> {
   await applyEvents(deps, stopped)
   await addInvoices(deps.db, deps.clock.now())
@@ -76,7 +72,6 @@ async function pushInvoices(deps: PaymentDeps, stopped: () => boolean): Promise<
   }
 }
 
-/** Pushes an open invoice or polls a pushed one; settles an ended one at the service. */
 async function syncInvoice(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   const { db, clock, payment } = deps
   const { invoice, remote_id, pushed_at } = there
@@ -90,7 +85,7 @@ async function syncInvoice(deps: PaymentDeps, there: RemoteInvoice): Promise<voi
   await writeInvoice(db, there, { next_try_at: later(clock.now()), tries: 0, last_error: null })
 }
 
-/** An operator may end the invoice in the meantime; the next pass then ends the remote copy. */
+/** An operator may end the invoice meanwhile; the next pass then ends the remote copy. */
 async function push(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   const { db, clock, payment, logger } = deps
   const { remote_id, customer_id } = there
@@ -106,7 +101,7 @@ async function push(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   await lookAtInvoice(db, id, clock.now())
 }
 
-/** Polls objects whose event may be lost, or whose process died between checkout and page. */
+/** Events may be lost, and a process may die between checkout and page. */
 async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<void> {
   const { db, clock, logger } = deps
   const look = async (work: () => Promise<void>) =>
@@ -124,12 +119,12 @@ async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<voi
 
 const taken = (now: Date) => new Date(now.getTime() + TAKEN_MS)
 
-/** Ignores an object that the service does not have: it has no effect. */
+/** An object that the service does not have has no effect. */
 function unlessGone(error: unknown): void {
   if (!(error instanceof PaymentError) || error.status !== NOT_FOUND) throw error
 }
 
-/** Retries with growing delays, without end: it is money. */
+/** Retries without end: it is money. */
 function afterFailure(tries: number, now: Date): Date {
   const seconds = Math.min(retry_seconds_max, retry_seconds_min * 2 ** Math.min(tries - 1, 12))
   return new Date(now.getTime() + seconds * 1000)

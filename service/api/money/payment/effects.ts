@@ -24,7 +24,7 @@ export type PaymentDeps = Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'> & { 
 
 const { look_again_seconds } = LIMITS.payment
 
-/** Applies the current remote state of an event's object. Idempotent, in any order. */
+/** Idempotent, in any order. */
 export async function applyRemoteState(deps: PaymentDeps, { kind, object_id }: Pick<PaymentEvent, 'kind' | 'object_id'>): Promise<void> {
   switch (kind) {
     case 'checkout':
@@ -39,7 +39,7 @@ export async function applyRemoteState(deps: PaymentDeps, { kind, object_id }: P
 const subjectOf = (organization_id: string, details: Record<string, string>) =>
   ({ kind: 'organization', id: organization_id, organization_id, project_id: null, details }) as const
 
-/** Applies a checkout. The first paid one sets the plan; subscriptions of later ones are ended at once. */
+/** Subscriptions of later checkouts are ended at once. */
 async function bringInCheckout(deps: PaymentDeps, session_id: string): Promise<void> {
   const { db, clock, payment } = deps
   const { state, checkout_id, subscription_id } = await payment.readCheckout(session_id)
@@ -86,7 +86,6 @@ async function buy(tx: ChangeTx, { checkout_id, session_id, subscription_id, now
   return { kind: 'bought', organization_id, plan_id, pages: await supersede(tx, organization_id) }
 }
 
-/** Applies a subscription. Its end restores the previous plan. */
 async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, subscription_id: string): Promise<void> {
   const { goes_on, plan: named } = await payment.readSubscription(subscription_id)
   if (goes_on) {
@@ -117,7 +116,7 @@ async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, sub
   )
 }
 
-/** Applies an invoice that this service pushed. Invoices of a subscription itself are always 0. */
+/** Invoices of a subscription itself are always 0. */
 async function bringInInvoice({ db, clock, ids, logger, payment }: PaymentDeps, remote_id: string): Promise<void> {
   const there = await findInvoice(db, { remote_id })
   if (there === undefined) return

@@ -7,7 +7,6 @@ import { keepEvent } from './store.ts'
 import type { CallDeps } from '../../calls/deps.ts'
 import type { MoneyDeps } from '../deps.ts'
 
-/** POST /v1/payment-events/stripe: stores the event and answers; a worker applies it. */
 export async function receivePaymentEvent(
   call: Call<typeof paymentEvents>,
   { payment, payments, db }: Pick<CallDeps, 'db'> & Pick<MoneyDeps, 'payment' | 'payments'>,

@@ -1,6 +1,6 @@
 import type { InvoiceLine } from '../../../../contract/schemas/billing.ts'
 
-/** An event reduced to its object. The worker reads the object's state, because events come twice, late and out of order. */
+/** Events come twice, late and out of order, so the worker reads the object's state. */
 export interface PaymentEvent {
   id: string
   kind: 'checkout' | 'subscription' | 'invoice'
@@ -24,17 +24,13 @@ export interface InvoiceToPush {
 
 export interface RemoteCheckout {
   state: 'open' | 'complete' | 'expired'
-  /** Our id of the checkout. */
   checkout_id: string | null
   subscription_id: string | null
 }
 
 export type RemoteInvoiceState = 'draft' | 'open' | 'paid' | 'void'
 
-/**
- * Service that collects invoices. Every call can be repeated after a failure: it finds earlier objects and makes no duplicates. Failures
- * are PaymentErrors.
- */
+/** Every call can be repeated after a failure without duplicates. Failures are PaymentErrors. */
 export interface PaymentService {
   createCustomer(organization: { id: string; name: string }): Promise<string>
   createCheckout(checkout: {
@@ -43,30 +39,25 @@ export interface PaymentService {
     plan: PlanToBuy
     expires_at: Date
   }): Promise<{ session_id: string; url: string }>
-  /** @returns the final state; a completed checkout stays completed. */
+  /** @returns the final state. */
   endCheckout(session_id: string): Promise<RemoteCheckout>
   readCheckout(session_id: string): Promise<RemoteCheckout>
-  /** @returns whether it is active, and the plan's slug in its metadata. */
+  /** `plan`: the slug in its metadata. */
   readSubscription(id: string): Promise<{ goes_on: boolean; plan: string | null }>
   renameSubscription(id: string, plan: Pick<PlanToBuy, 'slug' | 'name'>): Promise<void>
   endSubscription(id: string): Promise<void>
-  /** @returns the URL of a page where a person manages payment methods and ends the subscription. */
+  /** @returns a URL. */
   openPortal(customer_id: string): Promise<string>
-  /** Makes a draft. */
   createInvoice(customer_id: string, invoice: InvoiceToPush): Promise<string>
-  /**
-   * Adds missing lines to a draft and starts collection, if `is_wanted` still says so.
-   * @returns whether it did.
-   */
+  /** @returns false if `is_wanted` prevented the collection. */
   completeInvoice(remote_id: string, customer_id: string, invoice: InvoiceToPush, is_wanted: () => Promise<boolean>): Promise<boolean>
   readInvoice(remote_id: string): Promise<RemoteInvoiceState>
-  /** Ends a remote invoice that was paid elsewhere or is void. */
   settleInvoice(remote_id: string, as: 'paid' | 'void'): Promise<void>
-  /** @returns null: an irrelevant event. 'unsigned': a wrong or too old signature. */
+  /** @returns null: irrelevant. 'unsigned': a wrong or too old signature. */
   readEvent(body: Buffer, signature: string, now: Date): PaymentEvent | null | 'unsigned'
 }
 
-/** A failure of the payment service. Holds nothing of the request: no key and no personal address. */
+/** Holds no key and no personal address. */
 export class PaymentError extends Error {
   readonly status: number | undefined
   readonly code: string | undefined

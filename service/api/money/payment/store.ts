@@ -15,7 +15,6 @@ export async function readAccount(reads: Reader, organization_id: string): Promi
   return (await reads.rows<Account>('payment.account', 'select * from payment_accounts where organization_id = $1', [organization_id]))[0]
 }
 
-/** Stores the customer id once. @returns the stored account. */
 export async function keepAccount(db: Db, account: Insertable<Database['payment_accounts']>): Promise<Account> {
   await db
     .insertInto('payment_accounts')
@@ -42,7 +41,6 @@ export async function writeSubscription(
   await tx.updateTable('payment_accounts').set(change).where('organization_id', '=', organization_id).execute()
 }
 
-/** Claims subscriptions that are due for polling, until `look_at`. */
 export async function takeSubscriptions(db: Db, now: Date, look_at: Date, limit: number): Promise<string[]> {
   const { rows } = await sql<{ subscription_id: string }>`
     update payment_accounts set look_at = ${look_at} where organization_id in (
@@ -66,7 +64,7 @@ export async function insertCheckout(tx: ChangeTx, checkout: Insertable<Database
   await tx.insertInto('checkouts').values(checkout).execute()
 }
 
-/** Supersedes the organization's pending checkouts. @returns their pages. */
+/** @returns the pages to close. */
 export async function supersede(tx: ChangeTx, organization_id: string): Promise<string[]> {
   const rows = await tx
     .updateTable('checkouts')
@@ -78,7 +76,7 @@ export async function supersede(tx: ChangeTx, organization_id: string): Promise<
   return rows.flatMap(({ session_id }) => session_id ?? [])
 }
 
-/** @returns false if another checkout superseded this one. */
+/** @returns false if superseded. */
 export async function writePage(db: Db, id: string, session_id: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('checkouts')
@@ -101,7 +99,6 @@ export function findCheckout(tx: Tx, id: string): Promise<Checkout | undefined> 
   return tx.selectFrom('checkouts').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Ignores checkouts whose page has expired. */
 export async function hasPendingCheckout(tx: Tx, organization_id: string, now: Date): Promise<boolean> {
   const row = await tx
     .selectFrom('checkouts')
@@ -113,7 +110,6 @@ export async function hasPendingCheckout(tx: Tx, organization_id: string, now: D
   return row !== undefined
 }
 
-/** Claims checkouts without an event that are due for polling, until `look_at`. */
 export async function takeCheckouts(db: Db, now: Date, look_at: Date, limit: number): Promise<Pick<Checkout, 'id' | 'session_id'>[]> {
   const { rows } = await sql<Pick<Checkout, 'id' | 'session_id'>>`
     update checkouts set look_at = ${look_at} where id in (
@@ -122,7 +118,7 @@ export async function takeCheckouts(db: Db, now: Date, look_at: Date, limit: num
   return rows
 }
 
-/** @returns false if the event was stored before. */
+/** @returns false for a repeat. */
 export async function keepEvent(db: Db, { id, kind, object_id }: PaymentEvent, now: Date): Promise<boolean> {
   const { numInsertedOrUpdatedRows = 0n } = await db
     .insertInto('payment_events')
@@ -132,7 +128,6 @@ export async function keepEvent(db: Db, { id, kind, object_id }: PaymentEvent, n
   return numInsertedOrUpdatedRows > 0n
 }
 
-/** Claims the event that has waited longest, until `until`. */
 export async function takeEvent(db: Db, now: Date, until: Date): Promise<EventRow | undefined> {
   const { rows } = await sql<EventRow>`
     update payment_events set next_try_at = ${until}, tries = tries + 1 where id = (
@@ -158,7 +153,7 @@ export interface RemoteInvoice {
   invoice: InvoiceRow
 }
 
-/** Queues open invoices of all customers, including invoices made before they became customers. */
+/** Includes invoices from before the organization was a customer. */
 export async function addInvoices(db: Db, now: Date): Promise<void> {
   await sql`
     insert into payment_invoices (invoice_id, next_try_at)
@@ -167,7 +162,6 @@ export async function addInvoices(db: Db, now: Date): Promise<void> {
     on conflict do nothing`.execute(db)
 }
 
-/** Claims the invoice that has waited longest, until `until`. */
 export async function takeInvoice(db: Db, now: Date, until: Date): Promise<RemoteInvoice | undefined> {
   const { rows } = await sql<{ invoice_id: string }>`
     update payment_invoices set next_try_at = ${until}, tries = tries + 1 where invoice_id = (
@@ -193,10 +187,7 @@ export async function findInvoice(db: Db, where: { invoice_id: string } | { remo
   return { remote_id, pushed_at, tries, next_try_at, customer_id, invoice }
 }
 
-/**
- * Writes progress if the claim is still valid.
- * @returns false if the claim expired or the invoice ended; a later pass handles it.
- */
+/** @returns false if the claim expired or the invoice ended. */
 export async function writeInvoice(
   db: Db,
   { invoice, tries, next_try_at }: RemoteInvoice,
@@ -212,7 +203,7 @@ export async function writeInvoice(
   return numUpdatedRows > 0n
 }
 
-/** Stores the remote id in every case and reopens the sync: an invoice that ended here must also end there. */
+/** Reopens the sync: an invoice that ended here must also end there. */
 export async function keepRemote(db: Db, invoice_id: string, remote_id: string): Promise<void> {
   await db.updateTable('payment_invoices').set({ remote_id, settled_at: null }).where('invoice_id', '=', invoice_id).execute()
 }
@@ -234,7 +225,7 @@ export async function isOpen(db: Db, invoice_id: string): Promise<boolean> {
   return row !== undefined
 }
 
-/** Deletes applied events, kept to detect repeats, and ended checkouts. */
+/** Applied events are kept until then to detect repeats. */
 export async function forgetPayments(db: Db, before: Date): Promise<void> {
   await deleteOld(db, 'payment_events', sql`applied_at < ${before}`)
   await deleteOld(db, 'checkouts', sql`created_at < ${before} and state in ('expired', 'superseded')`)

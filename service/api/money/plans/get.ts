@@ -9,12 +9,10 @@ import { listPlans, readStanding, type StandingRow } from './store.ts'
 import { entitlementsOf, planView } from './view.ts'
 import type { ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/plans */
 export async function listCatalog(_: Call<typeof plansList>, { reads }: ReadDeps): Promise<Reply> {
   return { status: 200, body: { data: (await listPlans(reads)).map(planView), next_cursor: null } }
 }
 
-/** GET /v1/organizations/{organization_id}/subscription */
 export async function getSubscription({ who, params, now }: Call<typeof subscriptionGet>, deps: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   const row = await standingOf(deps, who, organization_id)
@@ -31,7 +29,6 @@ export async function getSubscription({ who, params, now }: Call<typeof subscrip
   return { status: 200, body }
 }
 
-/** GET /v1/organizations/{organization_id}/entitlements */
 export async function getEntitlements({ who, params }: Call<typeof entitlementsGet>, deps: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   const row = await standingOf(deps, who, organization_id)

@@ -39,11 +39,10 @@ export function listPlans(reads: Reader): Promise<PlanRow[]> {
 export interface StandingRow extends PlanRow {
   refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
-  /** Whether the plan was bought over the API, so that a payment service collects its invoices. */
+  /** A payment service collects the invoices of a plan bought over the API. */
   is_bought: boolean
 }
 
-/** Returns an organization's plan, and the reason that refuses starts, if any. */
 export async function readStanding(reads: Reader, organization_id: string): Promise<StandingRow | null> {
   const [row] = await reads.rows<StandingRow>(
     'plans.standing',

@@ -8,11 +8,7 @@ import { findWaitingAlerts, listRecipients, takeAlerts } from './alert-store.ts'
 
 const ORGANIZATIONS_MAX = 100 // in one pass
 
-/**
- * Writes mails about reached thresholds to the people who decide on payments. Mail and mark are one transaction, so that each alert is sent
- * exactly once.
- * @returns the number of mails.
- */
+/** One transaction for mail and mark: each alert is sent exactly once. @returns the number of mails. */
 export async function mailAlerts(db: Db, ids: Ids, now: Date): Promise<number> {
   let written = 0
   for (const organization_id of await findWaitingAlerts(db, ORGANIZATIONS_MAX)) {

@@ -6,7 +6,7 @@ import type { Db } from '../../../db/database.ts'
 import type { Reader } from '../../../db/reader.ts'
 import type { Database } from '../../../db/schema.ts'
 
-/** Returns alerts of one billing period. Subjects times thresholds bound their number. */
+/** Unpaged: subjects times thresholds bound the number. */
 export function listAlerts(
   reads: Reader,
   organization_id: string,
@@ -42,7 +42,7 @@ export interface Alert {
   threshold_percent: number
 }
 
-/** Claims all unsent alerts. @returns the highest of each subject and period, which implies the lower ones. */
+/** The highest alert of a subject and period implies the lower ones. */
 export async function takeAlerts(tx: ChangeTx, organization_id: string, mailed_at: Date): Promise<Alert[]> {
   const { rows } = await sql<Alert>`
     with taken as (

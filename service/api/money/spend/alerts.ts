@@ -9,7 +9,6 @@ import { periodView } from './facts.ts'
 import { listAlerts, writeThresholds } from './alert-store.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/organizations/{organization_id}/spend-alerts */
 export async function getSpendAlerts({ who, params, now }: Call<typeof spendAlertsGet>, deps: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   const row = maySeeOrganization(who, organization_id) ? await readSpend(deps.reads, organization_id) : null
@@ -17,7 +16,6 @@ export async function getSpendAlerts({ who, params, now }: Call<typeof spendAler
   return answerOf(deps, organization_id, thresholdsOf(row), now)
 }
 
-/** PUT /v1/organizations/{organization_id}/spend-alerts */
 export async function putSpendAlerts(call: Call<typeof spendAlertsPut>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { who, now, body } = call
   const { organization_id } = call.params

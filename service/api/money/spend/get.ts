@@ -6,7 +6,6 @@ import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import { periodView, readSpendFacts } from './facts.ts'
 import type { ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/organizations/{organization_id}/spend */
 export async function getSpend({ who, params, now }: Call<typeof spendGet>, { reads }: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')

@@ -14,7 +14,6 @@ import { readSpendFacts } from './facts.ts'
 import { keepOverage, lockSpendPolicy, writeSpendPolicy } from './store.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/organizations/{organization_id}/spend-policy */
 export async function getSpendPolicy({ who, params }: Call<typeof spendPolicyGet>, { reads }: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   const row = maySeeOrganization(who, organization_id) ? await readSpend(reads, organization_id) : null
@@ -22,7 +21,6 @@ export async function getSpendPolicy({ who, params }: Call<typeof spendPolicyGet
   return answerOf(organization_id, row)
 }
 
-/** PUT /v1/organizations/{organization_id}/spend-policy */
 export async function putSpendPolicy(call: Call<typeof spendPolicyPut>, deps: ChangeDeps): Promise<Reply> {
   const { who, now, body } = call
   const { organization_id } = call.params
@@ -47,7 +45,7 @@ export async function putSpendPolicy(call: Call<typeof spendPolicyPut>, deps: Ch
   return answerOf(organization_id, made)
 }
 
-/** App, "Reasons", spend policy. Overage always requires a valid cap. */
+/** App, "Reasons", spend policy. */
 function refuseCap(facts: SpendFacts, cap_minor: number | null): void {
   const { prices } = facts
   const min_minor = LIMITS.spend.cap_minor_min

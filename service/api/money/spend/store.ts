@@ -29,10 +29,7 @@ interface Choice {
   spend_cap_minor: number | null
 }
 
-/**
- * Records the billing periods with overage and their cap: charges are computed after a period's end, when the policy may differ. Overage at
- * the end of a period also applies to the following ones.
- */
+/** Charges are computed after a period's end, when the policy may differ. Overage at its end also applies to the following periods. */
 export async function keepOverage(
   tx: ChangeTx,
   {

@@ -13,7 +13,6 @@ type Asked = Call<typeof usageEstimate>['query']
 const HOUR_MS = 3600_000
 const HOUR_SECONDS = 3600
 
-/** GET /v1/organizations/{organization_id}/usage/estimate */
 export async function getUsageEstimate({ who, params, query, now }: Call<typeof usageEstimate>, { reads }: ReadDeps): Promise<Reply> {
   const { organization_id } = params
   if (!maySeeOrganization(who, organization_id)) throw notFound('organization')
@@ -21,7 +20,6 @@ export async function getUsageEstimate({ who, params, query, now }: Call<typeof 
   return { status: 200, body: { organization_id, ...estimateOf(facts, query, now) } satisfies UsageEstimate }
 }
 
-/** Extrapolates the period from its average so far, plus one more workspace if asked. Pure. */
 export function estimateOf(facts: SpendFacts, asked: Asked, now: Date): Omit<UsageEstimate, 'organization_id'> {
   const { prices, granted, period } = facts
   const more = unitsOf(asked, (period.ends_at.getTime() - now.getTime()) / HOUR_MS)

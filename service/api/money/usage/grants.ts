@@ -7,7 +7,6 @@ import { pageAnswer, pageOf } from '../../calls/pages.ts'
 import { listGrants, type GrantRow } from './store.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** GET /v1/organizations/{organization_id}/usage/grants */
 export async function listGrantsOfOrganization(call: Call<typeof usageGrants>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')

@@ -23,7 +23,6 @@ interface Asked {
   meter?: Meter
 }
 
-/** GET /v1/organizations/{organization_id}/usage: an API key reads only its own project. */
 export async function getUsageOfOrganization(call: Call<typeof usageSeries>, deps: ReadDeps): Promise<Reply> {
   const { who, query } = call
   const { organization_id } = call.params
@@ -40,7 +39,6 @@ export async function getUsageOfOrganization(call: Call<typeof usageSeries>, dep
   return answer(deps, call.now, { organization_id, project_id, subject }, query)
 }
 
-/** GET /v1/workspaces/{workspace_id}/usage */
 export async function getUsageOfWorkspace(call: Call<typeof usageOfWorkspace>, deps: ReadDeps): Promise<Reply> {
   const { id, organization_id } = await findWorkspace(deps, call)
   return answer(deps, call.now, { organization_id, project_id: null, subject: { kind: 'workspace', id } }, call.query)
@@ -64,7 +62,6 @@ async function answer(deps: ReadDeps, now: Date, scope: UsageScope, asked: Asked
   return { status: 200, body }
 }
 
-/** Returns the starts of the first and the last step, both included. */
 function rangeOf(asked: Asked, granularity: Granularity, now: Date): UsageRange {
   const to = asked.to === undefined ? now : new Date(asked.to)
   const from = asked.from === undefined ? periodOf(to).starts_at : new Date(asked.from)

@@ -13,7 +13,6 @@ import { periodView, readSpendFacts } from '../spend/facts.ts'
 import { measurementOf } from './measurement.ts'
 import type { ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/organizations/{organization_id}/usage/summary: an API key gets its project's usage and the organization's allowances. */
 export async function getUsageSummary(call: Call<typeof usageSummary>, deps: ReadDeps): Promise<Reply> {
   const { who, now } = call
   const { organization_id } = call.params

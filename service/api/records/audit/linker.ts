@@ -5,7 +5,7 @@ import { startPoller, type Poller } from '../../../lib/poll.ts'
 
 const LOOK_MS = 500
 
-/** Links new audit records every half second until it is closed (decision 242). */
+/** Decision 242. */
 export function startChainWorker({ db, logger }: { db: Db; logger: Logger }): Poller {
   return startPoller({
     every_ms: LOOK_MS,

@@ -6,7 +6,6 @@ import { cursorAfter, pageOf } from '../../calls/pages.ts'
 import { listEvents, type EventRow } from './store.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** GET /v1/organizations/{organization_id}/audit */
 export async function listAuditEvents(call: Call<typeof auditList>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   const { rows, last } = await listEvents(deps.reads, organization_id, call.query, pageOf(deps.cursor_keys, call), LIMITS.audit.looked_max)

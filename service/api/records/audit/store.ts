@@ -14,14 +14,11 @@ export interface EventFilter {
 
 export interface ScannedEvents {
   rows: EventRow[]
-  /** The next page begins below this id: the page's last row, or else the last scanned row. null: the end. */
+  /** The page's last row, or else the last scanned one; null: the end. */
   last: string | null
 }
 
-/**
- * Returns the newest matching records below `below`. Each page scans at most `looked_max` rows, so a rare match may take several pages and
- * no page costs more than another.
- */
+/** At most `looked_max` rows a page: a rare match may take several pages, and no page costs more than another. */
 export async function listEvents(
   reads: Reader,
   organization_id: string,
@@ -30,7 +27,7 @@ export async function listEvents(
   looked_max: number,
 ): Promise<ScannedEvents> {
   const first = below === null
-  // Tool calls are numerous, so they are listed only on request, by their own index.
+  // Tool calls are numerous: they are listed only on request, by their own index.
   const of_tools = filter.action === TOOL_CALLS
   const rows = await reads.rows<EventRow & { fits: boolean; at: number }>(
     `audit.list${of_tools ? ':t' : ''}${first ? '' : ':b'}`,

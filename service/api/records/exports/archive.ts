@@ -22,11 +22,7 @@ interface FileFacts {
   sha256: string
 }
 
-/**
- * Writes a tar: JSON-lines files per source, split at the size limit, then the manifest.
- * @param manifest further fields of the manifest.
- * @throws TooLarge
- */
+/** @throws TooLarge */
 export async function* archive(sources: readonly Source[], manifest: object, now: Date, bounds: Bounds): AsyncGenerator<Buffer> {
   const files: FileFacts[] = []
   let raw = 0
@@ -59,7 +55,7 @@ async function* filesOf({ name, about, pages }: Source, bytes_max: number): Asyn
       bytes += line.length
     }
   }
-  // A source without rows still gets a file, which shows that it is empty.
+  // An empty file shows that the source has no rows.
   if (lines.length > 0 || number === 1) yield take()
 }
 

@@ -2,7 +2,7 @@ import { CompiledQuery, sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
 import type { Tx } from '../../../db/reader.ts'
 
-/** One file of an export, one row per line. `$1` is the organization or the person. */
+/** `$1` is the organization or the person. */
 export interface Content {
   name: string
   about: string
@@ -11,7 +11,7 @@ export interface Content {
 
 const of_workspaces = 'join workspaces w on w.id = t.workspace_id where w.organization_id = $1::uuid'
 
-/** Content of an organization's export. No export contains credentials or keys. */
+/** No export contains credentials or keys. */
 export const ORGANIZATION_CONTENT: readonly Content[] = [
   {
     name: 'organization',
@@ -220,10 +220,7 @@ export const ACCOUNT_CONTENT: readonly Content[] = [
   },
 ]
 
-/**
- * Runs work in one snapshot of the database, held open during the export: pages from different snapshots would not fit together. It writes
- * nothing and blocks no other transaction.
- */
+/** One snapshot: pages from different ones would not fit together. It blocks no other transaction. */
 export function atOneMoment<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
   return db
     .transaction()

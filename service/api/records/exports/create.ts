@@ -10,7 +10,6 @@ import { exportView, whoseExports } from './view.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 import type { RecordDeps } from '../deps.ts'
 
-/** POST /v1/me/exports and POST /v1/organizations/{organization_id}/exports: one at a time per owner. */
 export async function createExport(
   call: Call<typeof exportsCreate | typeof exportsCreateOfOrganization>,
   deps: ChangeDeps & Pick<RecordDeps, 'exports'>,

@@ -12,18 +12,17 @@ import { endFailed, endReady, holdExport, insertPart, claimExport, type ExportRo
 import type { CallDeps } from '../../calls/deps.ts'
 
 const LOOK_MS = 2000
-/** Lease of a worker, renewed with every part; after it another process takes over. */
+/** The lease is renewed with every part; after it another process takes over. */
 const HELD_MS = 60_000
 const { part_bytes, kept_hours, minutes_max, attempts_max } = LIMITS.export
 
 export type ExportWorkerDeps = Pick<CallDeps, 'db' | 'clock' | 'logger'> & {
   /** Absent: no space is reserved. */
   reserve?: DiskReserve
-  /** Absent: the limits of `contract/limits.ts`. */
   bounds?: Bounds
 }
 
-/** Makes requested archives one at a time, until it is closed. Several processes may run this. */
+/** Several processes may run this. */
 export function startExportWorker(deps: ExportWorkerDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
@@ -32,7 +31,6 @@ export function startExportWorker(deps: ExportWorkerDeps): Poller {
   })
 }
 
-/** @returns when no export waits. */
 export async function makeAll(deps: ExportWorkerDeps, stopped: () => boolean = () => false): Promise<void> {
   while (!stopped()) {
     const now = deps.clock.now()
@@ -63,7 +61,7 @@ async function makeOne(deps: ExportWorkerDeps, row: ExportRow, stopped: () => bo
   }
 }
 
-/** Compresses the archive as a stream and stores it in parts: memory holds one file at most. */
+/** Memory holds one file at most. */
 async function keepParts(deps: ExportWorkerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
   const { db, clock, reserve } = deps
   const hash = createHash('sha256')
@@ -114,7 +112,6 @@ async function* contentOf(
   }
 }
 
-/** Content that an export leaves out. */
 export const LEFT_OUT = [
   'values of secrets, passwords, second factors, and whatever else signs in',
   'files of workspaces, volumes and trees, and images of templates: they are read by the file routes',

@@ -17,14 +17,12 @@ import { listExports, readExport, readPart, type ExportRow } from './store.ts'
 import { exportView, whoseExports } from './view.ts'
 import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/me/exports and GET /v1/organizations/{organization_id}/exports */
 export async function listAllExports(call: Call<typeof exportsList | typeof exportsListOfOrganization>, deps: PageDeps): Promise<Reply> {
   const whose = whoseExports(call.who, call.params)
   const rows = await listExports(deps.reads, whose, pageOf(deps.cursor_keys, call))
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, exportView) }
 }
 
-/** GET /v1/me/exports/{account_export_id}, and of an organization */
 export async function getExport(
   { who, params }: Call<typeof exportsGet | typeof exportsGetOfOrganization>,
   deps: ReadDeps,
@@ -32,7 +30,6 @@ export async function getExport(
   return { status: 200, body: exportView(await find(deps.reads, who, params)) }
 }
 
-/** GET …/content */
 export async function readContent(
   { who, params }: Call<typeof exportsContent | typeof exportsContentOfOrganization>,
   { reads }: ReadDeps,
@@ -49,7 +46,7 @@ export async function readContent(
   return {
     async stream(response) {
       response.writeHead(200, headers)
-      // A disconnect or a database failure truncates the answer, which the content length reveals.
+      // The content length reveals an answer that was cut off.
       await pipeline(Readable.from(parts(reads, row, first)), response).catch(() => response.destroy())
     },
   }

@@ -57,7 +57,6 @@ export function listExports(reads: Reader, whose: ExportOwner, { below, limit }:
   )
 }
 
-/** Claims the export that has waited longest, until `until` unless the lease is renewed. */
 export function claimExport(db: Db, now: Date, until: Date): Promise<ExportRow | undefined> {
   return db
     .updateTable('exports')
@@ -80,7 +79,7 @@ export function claimExport(db: Db, now: Date, until: Date): Promise<ExportRow |
 
 type Attempt = Pick<ExportRow, 'id' | 'attempt'>
 
-/** Renews the lease. @returns false if another process has it or the account is gone. */
+/** @returns false if the lease or the account is gone. */
 export async function holdExport(db: Db, { id, attempt }: Attempt, until: Date): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('exports')
@@ -93,8 +92,8 @@ export async function holdExport(db: Db, { id, attempt }: Attempt, until: Date):
 }
 
 /**
- * Stores a part and renews the lease in one statement, so that a late statement of a killed process adds nothing to an ended attempt.
- * @returns false if another process has it or the account is gone.
+ * One statement: a late one of a killed process adds nothing to an ended attempt.
+ * @returns false if the lease or the account is gone.
  */
 export async function insertPart(db: Db, { id, attempt }: Attempt, number: number, bytes: Buffer, until: Date): Promise<boolean> {
   const { numAffectedRows } = await sql`with held as (
@@ -103,7 +102,7 @@ export async function insertPart(db: Db, { id, attempt }: Attempt, number: numbe
   return numAffectedRows === 1n
 }
 
-/** Marks the export ready and expires the owner's older ones. @returns false if another process has it. */
+/** @returns false if another process has the lease. */
 export async function endReady(
   db: Db,
   { id, attempt, organization_id, requested_by }: ExportRow,
@@ -139,7 +138,6 @@ export async function endFailed(db: Db, { id, attempt }: Attempt, failure: Expor
   await db.deleteFrom('export_parts').where('export_id', '=', id).execute()
 }
 
-/** Expires archives past their time, and later deletes their rows. @returns the number expired. */
 export async function dropExports(db: Db, now: Date, created_before: Date): Promise<number> {
   const { rows } = await sql<{
     id: string

@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 
-/** Serializes feedback of one caller and of one organization: concurrent counts would both accept the last message. */
+/** Concurrent counts would both accept the last message. */
 export async function lockSenders(tx: ChangeTx, names: readonly string[]): Promise<void> {
   for (const name of [...names].sort()) await sql`select pg_advisory_xact_lock(hashtextextended(${`feedback:${name}`}, 0))`.execute(tx)
 }
 
-/** Returns the time of the n-th newest message since then; null: there are fewer. */
+/** null: fewer than n. */
 export async function receivedAt(
   tx: ChangeTx,
   of: { principal_id: string } | { organization_id: string },

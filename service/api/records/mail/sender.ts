@@ -22,10 +22,10 @@ export interface SenderDeps {
 
 const LOOK_MS = 2000
 const { send_seconds_max, retry_seconds_min, retry_seconds_max, try_hours_max } = LIMITS.mail
-/** Longer than a try may take, so that no other process takes the mail in the meantime. */
+/** Longer than a try may take: no other process takes the mail meanwhile. */
 const TAKEN_MS = 3 * send_seconds_max * 1000
 
-/** Sends queued mail one by one until it is closed. Several processes may run this, because each row is claimed. */
+/** Several processes may run this, because each row is claimed. */
 export function startSender(deps: SenderDeps): Poller {
   const looking = startPoller({
     every_ms: LOOK_MS,
@@ -42,7 +42,6 @@ export function startSender(deps: SenderDeps): Poller {
   }
 }
 
-/** @returns when no mail waits. */
 export async function sendAll(deps: SenderDeps, stopped: () => boolean = () => false): Promise<void> {
   while (!stopped()) {
     const now = deps.clock.now()
@@ -70,7 +69,7 @@ async function sendOne(deps: SenderDeps, mail: Mail): Promise<void> {
   }
 }
 
-/** Schedules the next try, with growing delays for two days. A recipient that the server rejects is given up at once. */
+/** A rejected recipient is given up at once. */
 function afterFailure({ tries, created_at }: Mail, now: Date, error: unknown) {
   const { code, responseCode = 0, message } = error as { code?: string; responseCode?: number; message?: string }
   const last_error = (message ?? '').slice(0, 500)
@@ -80,7 +79,7 @@ function afterFailure({ tries, created_at }: Mail, now: Date, error: unknown) {
   return { next_try_at: new Date(now.getTime() + seconds * 1000), last_error }
 }
 
-/** Builds the letter from the current state; null: there is nothing to send. */
+/** null: nothing to send. */
 async function prepare({ db, clock, secrets, base_url }: SenderDeps, mail: Mail): Promise<MailMessage | null> {
   const token = secrets.tokenOf(mail.id)
   const token_sha256 = digestOf(token)

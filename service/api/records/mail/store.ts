@@ -6,7 +6,7 @@ import { deleteOld } from '../../../db/delete-old.ts'
 import { insertEmailToken } from '../../../core/people/email-tokens-store.ts'
 import type { Mail } from '../../../core/people/mail/store.ts'
 
-/** Claims the mail that has waited longest, until `until`. Mail that a person waits for precedes the bulk of invitations and alerts. */
+/** Mail that a person waits for precedes the bulk of invitations and alerts. */
 export function claimMail(db: Db, now: Date, until: Date): Promise<Mail | undefined> {
   return db
     .updateTable('mails')
@@ -29,7 +29,7 @@ export function claimMail(db: Db, now: Date, until: Date): Promise<Mail | undefi
     .executeTakeFirst()
 }
 
-/** Writes only if this process still has the claim, which `tries` identifies. */
+/** `tries` identifies the claim. */
 export async function endMail(
   db: Db,
   { id, tries }: Mail,
@@ -38,7 +38,7 @@ export async function endMail(
   await db.updateTable('mails').set(change).where('id', '=', id).where('tries', '=', tries).execute()
 }
 
-/** Gives a valid invitation the token of its mail. @returns facts for the mail; undefined: nothing to send. */
+/** undefined: nothing to send. */
 export function giveInvitationToken(
   db: Db,
   id: string,
@@ -78,7 +78,6 @@ export function findAlert(
     .executeTakeFirst()
 }
 
-/** Stores the person's token when the mail is sent. */
 export async function giveEmailToken(db: Db, token: Parameters<typeof insertEmailToken>[1]): Promise<void> {
   await db.transaction().execute((tx) => insertEmailToken(tx, token))
 }

@@ -4,17 +4,16 @@ import { createTransport } from 'nodemailer'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { MailMessage } from './letters.ts'
 
-/** Mail transport. `send` throws on failure. The same id may be sent twice, because the outcome of a try can be unknown. */
+/** The same id may be sent twice, because the outcome of a try can be unknown. */
 export interface Transport {
   send(id: string, letter: MailMessage): Promise<void>
   close(): void
 }
 
 export interface MailConfig {
-  /** `smtps://` uses TLS from the start, `smtp://` requires STARTTLS, `smtp+insecure://` uses none. Empty: files. */
+  /** `smtps://`: TLS. `smtp://`: STARTTLS. `smtp+insecure://`: no TLS. Empty: files. */
   smtp_url: string
   from: string
-  /** Folder for mail files. */
   directory: string
 }
 
@@ -57,7 +56,6 @@ function openSmtp({ smtp_url, from }: MailConfig): Transport {
   }
 }
 
-/** Writes one file per mail; a repeated mail overwrites its file. */
 function openFolder({ directory, from }: MailConfig): Transport {
   const composer = createTransport({ streamTransport: true, buffer: true, disableFileAccess: true, disableUrlAccess: true })
   return {
@@ -72,7 +70,7 @@ function openFolder({ directory, from }: MailConfig): Transport {
   }
 }
 
-/** Stays the same on every try, so that servers and readers recognize a repeat. */
+/** The same on every try: servers and readers recognize a repeat. */
 function messageId(id: string, from: string): string {
   return `<${id}@${/@([^>\s]+)/.exec(from)?.[1] ?? 'localhost'}>`
 }

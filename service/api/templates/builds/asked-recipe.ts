@@ -10,11 +10,10 @@ const ISSUES_MAX = 20
 
 export interface AskedRecipe {
   recipe: Recipe
-  /** For the build's log. */
   warnings: string[]
 }
 
-/** Returns the validated recipe of a request. @throws all issues at once */
+/** @throws all issues at once */
 export function askedRecipe(body: TemplateBuildRequest): AskedRecipe {
   const { recipe, dockerfile, build_args, egress_ceiling, upload_id } = body
   const issues = egress_ceiling === undefined ? [] : policyIssues(egress_ceiling)
@@ -57,7 +56,6 @@ function unread(path: string, message: string): RecipeIssue {
   return { path, reason: 'invalid_recipe', message }
 }
 
-/** The first issue gives the reason; each issue has its own. */
 function refused(issues: RecipeIssue[]): Failure {
   const [first] = issues
   return fail('validation_failed', first?.reason ?? 'invalid_recipe', 'The recipe is not valid', {

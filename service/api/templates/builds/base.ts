@@ -5,7 +5,6 @@ import { findTemplates, readVersion, type VersionRow } from '../store.ts'
 
 type BaseReason = 'base_not_found' | 'base_archived' | 'base_not_published' | 'base_not_layered'
 
-/** Returns the published base version, of the organization or the platform. */
 export async function findBase(reads: Reader, organization_id: string, name: string): Promise<VersionRow> {
   const { slug, version = null } = parseBase(name) ?? { slug: name }
   const [template] = await findTemplates(reads, [organization_id], slug)

@@ -22,13 +22,11 @@ import type { CallDeps } from '../../calls/deps.ts'
 
 type Ids = Pick<CallDeps, 'ids'>
 
-/** Throws if the platform has a template of that slug. */
 export async function refusePlatformSlug(tx: ChangeTx, slug: string, field: 'slug' | 'template_slug'): Promise<void> {
   if (!(await isPlatformSlug(readerOf(tx), slug))) return
   throw fail('validation_failed', 'platform_template_slug', 'The platform has a template of that slug', { details: { field } })
 }
 
-/** Throws if the slug is taken by, or reserved for, a platform template. */
 export async function refuseReservedSlug(tx: ChangeTx, slug: string): Promise<void> {
   await refusePlatformSlug(tx, slug, 'slug')
   if (!RESERVED_TEMPLATE_SLUGS.includes(slug)) return
@@ -39,10 +37,6 @@ export async function refuseReservedSlug(tx: ChangeTx, slug: string): Promise<vo
 
 export type NamedTemplate = Omit<NewTemplate, 'id' | 'project_id'>
 
-/**
- * Returns the build's template, made if missing. Throws if it is archived, if the caller may not auto-publish, or if the plan allows no
- * further build.
- */
 export async function templateToBuild(
   deps: Ids,
   tx: ChangeTx,
@@ -55,7 +49,6 @@ export async function templateToBuild(
   return template.id
 }
 
-/** Locks the template, made if missing. Throws if it is archived. */
 export async function templateToChange({ ids }: Ids, tx: ChangeTx, who: Principal, named: NamedTemplate): Promise<LockedTemplate> {
   const project_id = who.type === 'user' ? null : who.project_id
   const template = await lockOrMakeTemplate(tx, { ...named, project_id, id: ids.next() })

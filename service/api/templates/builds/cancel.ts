@@ -15,7 +15,7 @@ export interface BuildCommandResult extends CommandResult {
   build_id: string
 }
 
-/** POST /v1/template-builds/{build_id}/cancel: its worker can commit nothing afterwards. */
+/** The worker can commit nothing afterwards. */
 export function cancelBuild(call: Call<typeof templateBuildsCancel>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { operation_id } = await findBuild(readerOf(tx), call.who, call.params.build_id)

@@ -30,11 +30,11 @@ import type { TemplateDeps } from '../deps.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
 
-/** Platform template that unpacks an uploaded base and supplies its settings. */
+/** Unpacks an uploaded base and supplies its settings. */
 const PLATFORM_BASE = 'base'
 const isSettings = validatorOf(TemplateSettings)
 
-/** POST …/templates/{slug}/builds: resolves everything that the build needs; later changes do not affect it. */
+/** Later changes do not affect the build. */
 export async function createBuild(
   call: BuildCall,
   deps: ChangeDeps & ReadDeps & Pick<WorkspaceDeps, 'cells'> & Pick<TemplateDeps, 'uploads_dir' | 'package_mirror'>,
@@ -101,7 +101,6 @@ async function foundUpload(tx: ChangeTx, id: string, project: Owned, now: Date, 
   throw fail('validation_failed', 'upload_missing', 'The project has no such upload, or not all of it is there', { details: { field } })
 }
 
-/** Returns the egress ceiling, which never exceeds the base's. */
 function ceilingOf({ egress_ceiling }: TemplateBuildRequest, of_base: EgressPolicy | null): EgressPolicy | null {
   if (egress_ceiling === undefined) return of_base
   const policy = normalPolicy(egress_ceiling)

@@ -9,7 +9,7 @@ import { buildView } from './view.ts'
 import type { ReadDeps } from '../../calls/deps.ts'
 import type { WorkspaceDeps } from '../../workspaces/deps.ts'
 
-/** GET /v1/template-builds/{build_id}: waits until state or state_reason changes, at most as long as the caller asked. */
+/** Waits for a change of state or state_reason. */
 export async function getBuild(call: Call<typeof templateBuildsGet>, deps: ReadDeps & Pick<WorkspaceDeps, 'waits'>): Promise<Reply> {
   const row = await findBuild(deps.reads, call.who, call.params.build_id)
   if (call.wait_seconds === 0 || isTerminal(row.state)) return { status: 200, body: buildView(row) }

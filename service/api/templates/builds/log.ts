@@ -11,7 +11,6 @@ import type { ReadDeps } from '../../calls/deps.ts'
 const PIECES_MAX = 16
 const CONTINUES = 0b1000_0000 // UTF-8 continuation bytes begin with the bits 10
 
-/** GET /v1/template-builds/{build_id}/log */
 export async function readBuildLog(call: Call<typeof templateBuildsLog>, deps: ReadDeps): Promise<Reply> {
   const { offset = 0 } = call.query
   const row = await findBuild(deps.reads, call.who, call.params.build_id)
@@ -23,7 +22,6 @@ export async function readBuildLog(call: Call<typeof templateBuildsLog>, deps: R
   return { status: 200, body: { ...piece, complete: isTerminal(row.state) && piece.next_offset >= row.log_bytes } }
 }
 
-/** An offset inside a character moves to the next one. */
 function cut(pieces: LogPiece[], offset: number): Omit<TemplateBuildLog, 'complete'> {
   const [first] = pieces
   if (first === undefined) return { offset, next_offset: offset, text: '' }

@@ -25,7 +25,6 @@ export interface Begun extends BuildCommandResult {
   capture_id: string | null
 }
 
-/** POST /v1/workspaces/{workspace_id}/save-as-template */
 export async function saveAsTemplate(call: SaveCall, deps: ChangeDeps): Promise<Reply> {
   await failpoint('template_build.B1')
   const work = async (tx: ChangeTx) => {

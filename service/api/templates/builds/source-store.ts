@@ -2,11 +2,10 @@ import type { EgressPolicy } from '../../../../contract/egress/policy.ts'
 import type { TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { Reader } from '../../../db/reader.ts'
 
-/** Properties of the source version that pass on to what is built from the workspace. */
+/** Passes on to builds from the workspace. */
 export interface Source {
   layers: string[]
   settings: TemplateSettings
-  /** Egress ceiling of anything built from the workspace. */
   egress: EgressPolicy | null
 }
 
@@ -21,7 +20,6 @@ export async function readSource(reads: Reader, workspace_id: string): Promise<S
   return row
 }
 
-/** Returns whether the workspace has such a checkpoint with a disk: a restorable one, or one of the disk alone. */
 export async function hasCapture(reads: Reader, workspace_id: string, checkpoint_id: string, now: Date): Promise<boolean> {
   const rows = await reads.rows(
     'template_builds.capture',

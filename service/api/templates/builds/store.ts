@@ -40,7 +40,6 @@ export interface LogPiece {
   text: string
 }
 
-/** Returns the piece that contains the byte, and later pieces. */
 export function readLog(reads: Reader, build_id: string, offset: number, pieces_max: number): Promise<LogPiece[]> {
   return reads.rows(
     'template_builds.log',
@@ -71,7 +70,7 @@ export async function insertBuild(tx: ChangeTx, { now, spec, ...build }: NewBuil
     .execute()
 }
 
-/** Counts unfinished builds of an organization, serialized until the transaction ends. */
+/** Serialized until the transaction ends. */
 export async function countBuilds(tx: Tx, organization_id: string): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`builds:${organization_id}`}, 0))`.execute(tx)
   const { running } = await tx
@@ -97,7 +96,7 @@ export async function readBuildLimit(reads: Reader, organization_id: string): Pr
 export interface NewTemplate {
   id: string
   organization_id: string
-  /** Project whose key makes the template; null: a person makes it. */
+  /** null: a person makes the template. */
   project_id: string | null
   slug: string
   display_name: string | null

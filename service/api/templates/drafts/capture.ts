@@ -13,7 +13,6 @@ import { lockDraft } from './find.ts'
 import { countStates, insertState } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** POST …/draft/states */
 export async function captureDraft(
   call: Call<typeof draftStatesCreate> | Call<typeof draftStatesCreateOfOrganization>,
   deps: ChangeDeps,
@@ -33,7 +32,7 @@ export async function captureDraft(
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/** States live as long as the draft; without a limit one draft could fill the host. */
+/** Without a limit one draft could fill the host. */
 async function refuseTooMany(tx: ChangeTx, draft_id: string): Promise<void> {
   const current = await countStates(readerOf(tx), draft_id)
   const limit_value = LIMITS.template_build.draft_states_max

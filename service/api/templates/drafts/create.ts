@@ -23,7 +23,6 @@ import type { CallDeps } from '../../calls/deps.ts'
 
 type CreateCall = Call<typeof draftsCreate> | Call<typeof draftsCreateOfOrganization>
 
-/** POST …/templates/{slug}/draft */
 export async function createDraft(
   call: CreateCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,
@@ -38,14 +37,13 @@ export async function createDraft(
   return answerDraft(call, deps, await change(deps, call, (tx) => createIn(deps, tx, call, project)))
 }
 
-/** Also answers a repeat with the same Idempotency-Key, with a new token. */
 export async function answerDraft(call: CreateCall, deps: AnswerDeps, outcome: Changed): Promise<Reply> {
   const draft = outcome.workspace_id === null ? null : await readDraftOf(deps.reads, outcome.workspace_id)
   if (draft === null) throw new Error('a draft is gone that a change has just named')
   return answerStart(call, deps, outcome, undefined, (started) => started, { draft: draftView(draft) })
 }
 
-/** The order of these lines is the precedence of refusals. The template's lock serializes creations of its draft. */
+/** The order of these lines is the precedence of refusals. The template's lock serializes creations. */
 async function createIn(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
   tx: ChangeTx,
@@ -72,7 +70,7 @@ async function createIn(
   return worked
 }
 
-/** Restarts a draft whose machine died, never ran, or failed at start-up: its key is reserved, so no open can do this. */
+/** The draft's key is reserved: no open can restart it. */
 async function startAgain(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkspaceCommandResult> {
   const row = maySee(call.who, live) ? await lockWorkspace(tx, live.workspace_id) : null
   if (row === null || !isToStart(row)) throw exists(live)
@@ -95,7 +93,7 @@ async function templateOf(tx: ChangeTx, { organization_id }: Owned, slug: string
   return template
 }
 
-/** Returns the draft's base version. The organization's own may be unpublished; the platform's must be published. */
+/** The organization's own base may be unpublished. */
 async function baseOf(tx: ChangeTx, { organization_id }: Owned, template: TemplateRow, named: string | undefined): Promise<VersionRow> {
   if (named === undefined && template.latest_version === null) {
     const message = `${template.slug} has no published version: say what the draft is based on`

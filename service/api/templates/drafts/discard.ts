@@ -10,7 +10,6 @@ import { refuseDuringBuild } from './publish.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 import type { WorkspaceDeps } from '../../workspaces/deps.ts'
 
-/** DELETE …/draft: deletes its workspace. Refused while a version is built from the draft. */
 export async function discardDraft(
   call: Call<typeof draftsDiscard> | Call<typeof draftsDiscardOfOrganization>,
   deps: ChangeDeps & Pick<WorkspaceDeps, 'waits' | 'delete_told_seconds'>,

@@ -14,7 +14,7 @@ export interface DraftCall {
   params: TemplatePath
 }
 
-/** Returns a template's draft. A key of another project does not see it. */
+/** A key of another project does not see the draft. */
 export async function findDraft(reads: Reader, { who, params }: DraftCall): Promise<DraftRow> {
   const template = await findTemplate(reads, who, params)
   const draft = await readLiveDraft(reads, template.id)

@@ -16,7 +16,7 @@ import type { CallDeps } from '../../calls/deps.ts'
 
 type InstanceCall = Call<typeof draftTestInstancesCreate> | Call<typeof draftTestInstancesCreateOfOrganization>
 
-/** POST …/draft/test-instances: a session workspace of a state, in the draft's project and on the state's host. */
+/** In the draft's project and on the state's host. */
 export async function openDraftInstance(
   call: InstanceCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,
@@ -33,7 +33,6 @@ export async function openDraftInstance(
   return answerDraftInstance(call, deps, await change(deps, call, work))
 }
 
-/** Also answers a repeat with the same Idempotency-Key, with a new token. */
 export function answerDraftInstance(call: InstanceCall, deps: AnswerDeps, outcome: Changed): Promise<Reply> {
   return answerStart(call, deps, outcome, undefined, (started) => started)
 }

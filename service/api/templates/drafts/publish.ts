@@ -23,7 +23,6 @@ import type { CallDeps, ChangeDeps } from '../../calls/deps.ts'
 
 type PublishCall = Call<typeof draftsPublish> | Call<typeof draftsPublishOfOrganization>
 
-/** POST …/draft/publish */
 export async function publishDraft(call: PublishCall, deps: ChangeDeps): Promise<Reply> {
   await failpoint('template_build.B1')
   const work = async (tx: ChangeTx) => begin(deps, tx, call, await lockDraft(tx, call))
@@ -76,7 +75,6 @@ async function stateOf(tx: ChangeTx, draft: DraftRow, id: string | undefined): P
   return state
 }
 
-/** Rejects a second build of a draft before the first has ended. */
 export async function refuseDuringBuild(tx: ChangeTx, workspace_id: string): Promise<void> {
   const [build] = await listOpenBuilds(readerOf(tx), workspace_id)
   if (build === undefined) return

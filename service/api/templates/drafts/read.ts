@@ -14,12 +14,10 @@ import { listInstances, listStates } from './store.ts'
 import { draftView, stateView } from './view.ts'
 import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET …/templates/{slug}/draft */
 export async function getDraft(call: Call<typeof draftsGet> | Call<typeof draftsGetOfOrganization>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: draftView(await findDraft(deps.reads, call)) }
 }
 
-/** GET …/draft/states */
 export async function listDraftStates(
   call: Call<typeof draftStatesList> | Call<typeof draftStatesListOfOrganization>,
   deps: PageDeps,
@@ -29,7 +27,7 @@ export async function listDraftStates(
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, stateView) }
 }
 
-/** GET …/draft/test-instances: all belong to the draft's project, so a key that sees the draft sees them. */
+/** A key that sees the draft sees all of them: they are of its project. */
 export async function listDraftTestInstances(
   call: Call<typeof draftTestInstancesList> | Call<typeof draftTestInstancesListOfOrganization>,
   deps: PageDeps,

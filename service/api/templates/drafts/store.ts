@@ -13,15 +13,14 @@ export interface DraftRow {
   workspace_id: string
   base_slug: string
   base_version: number
-  /** Newest version of the template that the draft includes; null: none. */
+  /** Newest version that the draft includes; null: none. */
   draft_base_version: number | null
-  /** Newest published version; null: none. */
   latest_version: number | null
   created_at: Date
   discarded_at: Date | null
 }
 
-/** A draft includes the versions that it has published itself. */
+/** Includes versions that the draft has published itself. */
 const DRAFT = `select d.id, d.organization_id, d.project_id, d.template_id, t.slug as template_slug, d.workspace_id,
   bt.slug as base_slug, bv.version as base_version, d.created_at, d.discarded_at,
   greatest(d.base_version, (select max(v.version) from template_builds b join template_versions v on v.id = b.version_id
@@ -81,7 +80,7 @@ export interface StateRow {
   created_at: Date
 }
 
-/** A state exists once its capture has succeeded and while its checkpoint is kept. */
+/** A state lasts from the end of its capture as long as its checkpoint. */
 const STATE = `select s.id, s.label, c.id as checkpoint_id, s.operation_id, c.disk_bytes as size_bytes, s.layers, s.created_at
   from template_draft_states s join template_drafts d on d.id = s.draft_id
   join checkpoints c on c.workspace_id = d.workspace_id and c.operation_id = s.operation_id and c.kind = 'layer' and c.deleted_at is null`
@@ -104,7 +103,7 @@ export async function readState(reads: Reader, draft_id: string, id: string | nu
   return row ?? null
 }
 
-/** Counts kept states and running captures. */
+/** Includes running captures. */
 export async function countStates(reads: Reader, draft_id: string): Promise<number> {
   const [row] = await reads.rows<{ states: number }>(
     'draft_states.count',

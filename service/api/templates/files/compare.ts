@@ -3,15 +3,13 @@ import { areSame, join, type Overlay, type LayerDirectory, type VisibleEntry } f
 import { bytesOf } from './position.ts'
 
 export interface Bounds {
-  /** Directories that one walk may visit. */
   directories: number
-  /** Size of an encoded position. */
   position_bytes: number
 }
 
 export type Step =
   | { kind: 'difference'; position: number[]; path: string; before: LayerEntry | null; after: LayerEntry | null }
-  /** The directory limit is reached: the walk ends here and can continue here. */
+  /** The walk ends and can continue here. */
   | { kind: 'bound'; position: number[] }
 
 interface Walk {
@@ -21,10 +19,7 @@ interface Walk {
   directories: number
 }
 
-/**
- * Yields the differences of two trees after a position, a directory before its content. Skips directories with identical layers, so the
- * cost depends only on what the versions change.
- */
+/** Skips directories with identical layers: the cost depends only on the changes. */
 export function differences(before: Overlay, after: Overlay, from: readonly number[], bounds: Bounds): AsyncGenerator<Step> {
   return walk({ before, after, bounds, directories: 0 }, { path: '/', position: [], places: [before.root(), after.root()] }, from)
 }
@@ -32,7 +27,7 @@ export function differences(before: Overlay, after: Overlay, from: readonly numb
 interface Both {
   path: string
   position: number[]
-  /** The directory's sources in each tree; empty if missing. */
+  /** Empty: the tree lacks the directory. */
   places: [LayerDirectory[], LayerDirectory[]]
 }
 

@@ -18,7 +18,7 @@ const BOUNDS = {
   position_bytes: LIMITS.template_file.position_bytes_max,
 }
 
-/** GET …/versions/{version}/diff: versions never change, so a cursor holds the position of the walk. */
+/** Versions never change, so a cursor holds a position. */
 export async function compareFiles(call: DiffCall, deps: PageDeps & Pick<CallDeps, 'db'>): Promise<Reply> {
   const { limit = LIMITS.page.size_default } = call.query
   const where = whereOf(deps.cursor_keys, call)
@@ -30,7 +30,7 @@ export async function compareFiles(call: DiffCall, deps: PageDeps & Pick<CallDep
   return { status: 200, body: { data, next_cursor: next === null ? null : cursorAt(deps.cursor_keys, call, bytesOf(next)) } }
 }
 
-/** Takes one difference more than the page holds, so that the last page has no cursor. */
+/** One more than the page holds: the last page has no cursor. */
 async function pageOf(steps: AsyncIterable<Step>, limit: number): Promise<{ data: TemplateFileChange[]; next: number[] | null }> {
   const data: TemplateFileChange[] = []
   let last: number[] | null = null
@@ -48,7 +48,6 @@ function changeOf({ path, before, after }: Extract<Step, { kind: 'difference' }>
   return { path, change, before: before && fileView(path, before), after: after && fileView(path, after) }
 }
 
-/** Returns the layers of the older version and of the requested one. */
 async function layersOf({ params, query, who }: DiffCall, { reads }: ReadDeps): Promise<[string[], string[]]> {
   const template = await findTemplate(reads, who, params)
   const version = await findVersion(reads, template, params.version)

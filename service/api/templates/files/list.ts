@@ -9,7 +9,7 @@ import { join, Overlay, type LayerDirectory } from './overlay.ts'
 import { fileView } from './view.ts'
 import type { CallDeps, PageDeps } from '../../calls/deps.ts'
 
-/** GET …/versions/{version}/files: versions never change, so a cursor is a row number. */
+/** Versions never change, so a cursor is a row number. */
 export async function listFiles(
   call: Call<typeof templateFilesList> | Call<typeof templateFilesListOfOrganization>,
   deps: PageDeps & Pick<CallDeps, 'db'>,
@@ -31,7 +31,6 @@ export async function listFiles(
   }
 }
 
-/** Returns a directory's sources, or another entry at the path. */
 async function find(overlay: Overlay, path: string) {
   let places: LayerDirectory[] = overlay.root()
   const names = path.split('/').filter((name) => name !== '')

@@ -5,7 +5,7 @@ import type { Load, LayerDirectory } from './overlay.ts'
 import { readDirectories, readLists, wantLists } from './store.ts'
 import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** Requests missing file lists of the layers, and throws until all exist. */
+/** Throws until all lists exist. */
 export async function needLists({ db, reads }: ReadDeps & Pick<CallDeps, 'db'>, layers: readonly string[], now: Date): Promise<void> {
   const wanted = [...new Set(layers)]
   const known = new Map((await readLists(reads, wanted)).map((list) => [list.layer, list]))
@@ -22,7 +22,7 @@ export async function needLists({ db, reads }: ReadDeps & Pick<CallDeps, 'db'>, 
   throw fail('conflict', 'file_list_indexing', 'The list of files is being made: ask again in a few seconds')
 }
 
-/** Loads directories and caches them for one call. */
+/** The cache lives for one call. */
 export function loader({ reads }: ReadDeps): Load {
   const loaded = new Map<string, Map<string, LayerEntry> | null>()
   const keyOf = ({ layer, path }: LayerDirectory) => `${layer}${path}`

@@ -5,22 +5,22 @@ export interface LayerDirectory {
   path: string
 }
 
-/** An entry visible at a path. A directory has one source per contributing layer, topmost first. */
+/** One source per contributing layer, topmost first. */
 export interface VisibleEntry {
   entry: LayerEntry
   places: LayerDirectory[]
 }
 
-/** Loads directories of layers; null if a layer has none at that path. */
+/** null: the layer lacks the directory. */
 export type Load = (places: readonly LayerDirectory[]) => Promise<(Map<string, LayerEntry> | null)[]>
 
-/** Merges a version's layers into one tree with overlayfs rules: whiteouts, opaque directories and redirects. */
+/** Overlayfs rules: whiteouts, opaque directories and redirects. */
 export class Overlay {
   /** Topmost first. */
   private readonly layers: readonly string[]
   private readonly load: Load
 
-  /** @param layers of a version, lowest first. */
+  /** @param layers lowest first. */
   constructor(layers: readonly string[], load: Load) {
     this.layers = [...layers].reverse()
     this.load = load
@@ -30,7 +30,7 @@ export class Overlay {
     return this.layers.map((layer) => ({ layer, path: '/' }))
   }
 
-  /** Returns the visible entries of a directory, sorted by name. */
+  /** Sorted by name. */
   async children(places: readonly LayerDirectory[]): Promise<Map<string, VisibleEntry>> {
     const loaded = await this.load(places)
     const names = new Set(loaded.flatMap((entries) => [...(entries?.keys() ?? [])]))
@@ -69,7 +69,7 @@ export class Overlay {
     return seen
   }
 
-  /** Finds the sources of a moved directory below a layer. Each layer is searched by the whole path, as overlayfs does. */
+  /** Each layer is searched by the whole path, as overlayfs does. */
   private async below(layer: string, moved_from: string): Promise<LayerDirectory[]> {
     const found: LayerDirectory[] = []
     let sought = moved_from
@@ -82,7 +82,7 @@ export class Overlay {
     return found
   }
 
-  /** Follows a path inside one layer. `ends`: lower layers are hidden. `sought`: the path in lower layers. */
+  /** `ends`: lower layers are hidden. `sought`: the path in lower layers. */
   private async walk(layer: string, path: string): Promise<{ is_directory: boolean; ends: boolean; sought: string }> {
     const names = path.split('/').slice(1)
     let [at, sought, ends] = ['/', path, false]
@@ -99,7 +99,7 @@ export class Overlay {
   }
 }
 
-/** Returns the path for lower layers after a redirect of the directory at `depth`. */
+/** The path for lower layers. */
 function redirected(path: string, depth: number, length: number, redirect: string): string {
   const names = path.split('/').slice(1)
   const rest = names.slice(names.length - (length - 1 - depth))
@@ -112,7 +112,6 @@ export function join(directory: string, name: string): string {
   return directory === '/' ? `/${name}` : `${directory}/${name}`
 }
 
-/** Returns whether two directories have the same sources, and therefore the same content. */
 export function areSame(one: readonly LayerDirectory[], other: readonly LayerDirectory[]): boolean {
   return one.length === other.length && one.every(({ layer, path }, at) => layer === other[at]?.layer && path === other[at].path)
 }

@@ -1,6 +1,6 @@
-// Encodes the position of a directory walk: the entry's index at each level.
+// The entry's index at each level of a walk.
 
-/** Encodes seven bits a byte, lowest first. */
+/** Seven bits a byte, lowest first. */
 export function bytesOf(position: readonly number[]): Buffer {
   return Buffer.from(position.flatMap((number) => digits(number)))
 }

@@ -12,7 +12,6 @@ import { cursorAt, whereOf } from '../../calls/pages.ts'
 import type { CallDeps } from '../../calls/deps.ts'
 import type { TemplateDeps } from '../deps.ts'
 
-/** GET /v1/template-packages: an exact match first, then names with the prefix, then names that contain it. */
 export async function listPackages(
   call: Call<typeof templatePackagesList>,
   deps: Pick<CallDeps, 'cursor_keys'> & Pick<TemplateDeps, 'packages' | 'package_lookups'>,
@@ -49,7 +48,6 @@ function named(packages: Packages, name: string): TemplatePackage {
   return found
 }
 
-/** GET /v1/template-languages */
 export async function listLanguages(_call: Call<typeof templateLanguagesList>): Promise<Reply> {
   const data = LANGUAGES.map(({ name, versions }) => {
     return { name, versions: versions.map(({ version }) => version), default_version: versions[0].version }
@@ -76,7 +74,7 @@ function packagesOf({ packages }: Pick<TemplateDeps, 'packages'>, architecture: 
 const LOADING_SECONDS = 2
 const ORGANIZATIONS_COUNTED_MAX = 50_000
 
-/** Limits look-ups per organization; a person's count for their first one. */
+/** A person's look-ups count for their first organization. */
 export function createLookups(clock: Clock): Buckets {
   return createBuckets({ tokens: LIMITS.template_package.lookups_per_minute, seconds: 60, names_max: ORGANIZATIONS_COUNTED_MAX }, clock)
 }

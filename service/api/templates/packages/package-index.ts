@@ -11,12 +11,10 @@ import { parseIndex } from './parse-index.ts'
 export type Found =
   | { kind: 'packages'; packages: ReadonlyMap<string, TemplatePackage> }
   | { kind: 'loading' }
-  /** The mirror does not answer, or answers without an index. */
+  /** The mirror does not answer, or has no index. */
   | { kind: 'unreachable' }
-  /** The mirror has no index for this architecture. */
   | { kind: 'absent' }
 
-/** Cached indexes of a Debian mirror, loaded on first use and reloaded when stale. */
 export interface PackageIndex {
   of(architecture: Architecture): Found
   close(): void
@@ -30,7 +28,6 @@ interface Entry {
 
 const SUITE = 'bookworm'
 const TIMEOUT_MS = 120_000
-/** Pause before an unreachable mirror is tried again. */
 const RETRY_MS = 15_000
 const HOUR_MS = 3600_000
 
@@ -76,7 +73,7 @@ async function fetchIndex(mirror: string, architecture: Architecture, closing: A
   return { kind: 'packages', packages: await parseIndex(linesOf(bounded)) }
 }
 
-/** Throws when the stream fails: readline alone would end without an error. */
+/** readline alone would end without an error. */
 async function* linesOf(stream: Readable): AsyncGenerator<string> {
   const failed = new Promise<never>((_, reject) => stream.on('error', reject))
   failed.catch(() => undefined) // awaited below, unless the reader stops early
@@ -89,7 +86,7 @@ async function* linesOf(stream: Readable): AsyncGenerator<string> {
   if (stream.errored) throw stream.errored
 }
 
-/** Limits the size, because a mirror may send without end. */
+/** A mirror may send without end. */
 function bound(bytes_max: number): Transform {
   let bytes = 0
   return new Transform({

@@ -1,6 +1,6 @@
 import type { TemplatePackage } from '../../../../contract/schemas/template-packages.ts'
 
-/** Parses an index of Debian packages. Keeps the first entry of a name, which is the newest in a release's index. */
+/** The first entry of a name is the newest. */
 export async function parseIndex(lines: AsyncIterable<string>): Promise<Map<string, TemplatePackage>> {
   const packages = new Map<string, TemplatePackage>()
   let fields = new Map<string, string>()

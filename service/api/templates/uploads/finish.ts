@@ -3,8 +3,8 @@ import { digestOfParts, removePart } from './folder.ts'
 import { completeUpload, restartUpload, type UploadRow } from './store.ts'
 
 /**
- * Checks the digest of a fully received upload. Safe to repeat, also concurrently.
- * @returns null if complete; else the wrong digest, after which the upload starts again.
+ * Safe to repeat, also concurrently.
+ * @returns null if complete; else the wrong digest.
  */
 export async function finishUpload(db: Db, folder: string, { id, sha256, parts }: UploadRow, now: Date): Promise<string | null> {
   const digest = await digestOfParts(folder, id, parts)

@@ -7,13 +7,13 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { syncFolder } from '../../../lib/sync-folder.ts'
 import type { UploadPart } from './store.ts'
 
-// <folder>/<upload id>/<part name>. The folder has the cell's group, which new entries inherit, so that builds can read them.
+// New entries inherit the cell's group: builds can read them.
 const FOLDER_MODE = 0o2750
 const FILE_MODE = 0o640
 
 export class TooMuch extends Error {}
 
-/** Stores a part durably. It counts only once its row exists. @throws TooMuch */
+/** A part counts only once its row exists. @throws TooMuch */
 export async function writePart(folder: string, id: string, source: AsyncIterable<Buffer>, bytes_max: number): Promise<UploadPart> {
   const directory = join(folder, id)
   const made = await mkdir(directory, { mode: FOLDER_MODE, recursive: true })
@@ -55,10 +55,7 @@ export async function removeUpload(folder: string, id: string): Promise<void> {
 
 const UNUSED_MS = LIMITS.template_upload.unused_hours * 3600 * 1000
 
-/**
- * Returns ids of folders too old for any kept upload. A younger folder without a row may belong to an upload that just begins, or be
- * unknown to a restored database.
- */
+/** A younger folder without a row may belong to an upload that just begins, or be unknown to a restored database. */
 export async function oldFolders(folder: string, now: Date): Promise<string[]> {
   const names = (await readdir(folder)).filter((name) => /^[0-9a-f-]{36}$/.test(name))
   const old: string[] = []

@@ -29,7 +29,7 @@ export async function readUpload(reads: Reader, id: string): Promise<UploadRow |
   return row ?? null
 }
 
-/** Serializes creations of an organization's uploads, so that the count is exact. @returns number and bytes of its uploads. */
+/** Serializes creations: the count is exact. */
 export async function countUploads(tx: ChangeTx, organization_id: string): Promise<{ count: number; bytes: number }> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`template_uploads:${organization_id}`}, 0))`.execute(tx)
   const { count, bytes } = await tx
@@ -50,7 +50,7 @@ export async function insertUpload(
     .execute()
 }
 
-/** Adds a part if the upload still ends at `offset`. @returns whether it was added. */
+/** @returns false if the upload no longer ends at `offset`. */
 export async function addPart(tx: ChangeTx, id: string, offset: number, part: UploadPart, now: Date): Promise<boolean> {
   const { numAffectedRows } = await sql`
     update template_uploads set parts = parts || ${JSON.stringify([part])}::jsonb, received_bytes = received_bytes + ${part.bytes}, used_at = ${now}
@@ -62,14 +62,14 @@ export async function completeUpload(tx: Tx, id: string, now: Date): Promise<voi
   await sql`update template_uploads set complete = true, used_at = ${now} where id = ${id} and received_bytes = size_bytes`.execute(tx)
 }
 
-/** Drops parts with a wrong digest. Newer parts, received after a concurrent restart, stay. */
+/** Parts received after a concurrent restart stay. */
 export async function restartUpload(tx: Tx, id: string, parts: readonly UploadPart[]): Promise<void> {
   await sql`
     update template_uploads set parts = '[]', received_bytes = 0
     where id = ${id} and not complete and parts = ${JSON.stringify(parts)}::jsonb`.execute(tx)
 }
 
-/** Returns fully received uploads that were not finished, because a process died or a statement failed. */
+/** A process died or a statement failed. */
 export async function readUnfinished(reads: Db, before: Date, most: number): Promise<UploadRow[]> {
   const { rows } = await sql<UploadRow>`
     select ${sql.raw(COLUMNS)} from template_uploads where received_bytes = size_bytes and not complete and used_at < ${before}
@@ -77,7 +77,7 @@ export async function readUnfinished(reads: Db, before: Date, most: number): Pro
   return rows
 }
 
-/** Marks an upload as used by a build, which prolongs its life. null: the project has no such complete upload. */
+/** Prolongs its life. null: no such complete upload. */
 export async function useUpload(
   tx: ChangeTx,
   id: string,
@@ -94,7 +94,6 @@ export async function deleteUpload(tx: ChangeTx, id: string): Promise<void> {
   await tx.deleteFrom('template_uploads').where('id', '=', id).execute()
 }
 
-/** Deletes uploads that were not used for long, a few at a time. @returns their ids. */
 export async function dropOldUploads(db: Db, before: { unfinished: Date; unused: Date }, most: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     delete from template_uploads where id in (

@@ -8,10 +8,7 @@ const ROWS_MAX = 100
 const FINISHED_MAX = 4 // each may be 5 GiB to read
 const HOUR_MS = 3600_000
 
-/**
- * Deletes unused uploads and orphan folders left by processes that died. Finishes fully received uploads. @returns the number of uploads
- * deleted.
- */
+/** Processes that died leave orphan folders and unfinished uploads. @returns the number of uploads deleted. */
 export async function sweepUploads(db: Db, folder: string | null, now: Date): Promise<number> {
   if (folder === null) return 0
   const { unfinished_hours, unused_hours } = LIMITS.template_upload

@@ -32,7 +32,6 @@ const {
 } = LIMITS.template_upload
 const HOUR_MS = 3600_000
 
-/** POST /v1/template-uploads */
 export async function createUpload(
   call: Call<typeof templateUploadsCreate>,
   deps: ChangeDeps & ReadDeps & Pick<TemplateDeps, 'uploads_dir'>,
@@ -56,15 +55,11 @@ export async function createUpload(
   return { status: 201, body: uploadView(await findIn(deps.reads, who, id)) }
 }
 
-/** GET /v1/template-uploads/{upload_id} */
 export async function getUpload({ who, params }: Call<typeof templateUploadsGet>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: uploadView(await findIn(deps.reads, who, params.upload_id)) }
 }
 
-/**
- * PUT /v1/template-uploads/{upload_id}: a part is stored as a file before its row counts it. An empty body at the end finishes an upload
- * whose last part was received by a process that died.
- */
+/** The part's file precedes its row. An empty body finishes an upload whose last part was received by a process that died. */
 export async function putPart(
   call: Call<typeof templateUploadsPart>,
   deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'reserve'> & Pick<TemplateDeps, 'uploads_dir' | 'part_places'>,
@@ -83,7 +78,7 @@ export async function putPart(
     (tx) => addPart(tx, upload.id, offset, part, now),
     (added) => (added ? subjectOf(upload) : null),
   )
-  // Comes first: the part of an upload deleted in the meantime has no row by which it could be found.
+  // This comes first: the part of an upload deleted meanwhile has no row.
   if (!kept) await removePart(folder, upload.id, part)
   const found = await readUpload(deps.reads, upload.id)
   if (found === null) await removeUpload(folder, upload.id)
@@ -93,7 +88,7 @@ export async function putPart(
   return await finish(call, deps, folder, found)
 }
 
-/** @returns null if the body is empty and nothing is missing. */
+/** @returns null if nothing is missing. */
 async function receive(
   call: Call<typeof templateUploadsPart>,
   deps: Pick<CallDeps, 'reserve'>,
@@ -126,7 +121,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
-/** Each part costs a file and a rewrite of the row that lists them. */
+/** Each part costs a file and a rewrite of the row. */
 function leastPart(size_bytes: number): number {
   return Math.max(part_bytes_min, Math.ceil(size_bytes / parts_max))
 }
@@ -143,7 +138,6 @@ async function finish(
   throw fail('validation_failed', 'upload_digest_mismatch', message, { details: { field: 'sha256' } })
 }
 
-/** DELETE /v1/template-uploads/{upload_id} */
 export async function removeOneUpload(
   call: Call<typeof templateUploadsDelete>,
   deps: ChangeDeps & ReadDeps & Pick<TemplateDeps, 'uploads_dir'>,
@@ -163,7 +157,7 @@ function subjectOf({ id, organization_id, project_id }: Pick<UploadRow, 'id' | '
   return { kind: 'template_upload', id, organization_id, project_id, details: {} }
 }
 
-/** Returns the caller's upload. @throws 404 */
+/** @throws 404 */
 async function findIn(reads: Reader, who: Principal, id: string): Promise<UploadRow> {
   const row = await readUpload(reads, id)
   if (row === null || !maySee(who, row)) throw notFound('upload')

@@ -19,7 +19,6 @@ import { attachmentAndOperationBody, type AttachmentCommandResult } from './answ
 import { insertAttachment, readAttachments, type AttachmentRow } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** POST /v1/workspaces/{workspace_id}/volumes */
 export async function attachVolume(call: Call<typeof attachmentsCreate>, deps: ChangeDeps): Promise<Reply> {
   const { body, now, who } = call
   const { volume_id, mount_path, mode = 'read_write' } = body
@@ -58,7 +57,6 @@ function refuseVolume(who: Principal, workspace: WorkspaceRow, volume: VolumeRow
   }
 }
 
-/** Rejects a volume that is already attached, with a reason per state. */
 function refuseSame(attached: AttachmentRow[], volume_id: string): void {
   const same = attached.find((one) => one.volume_id === volume_id)
   if (same === undefined) return

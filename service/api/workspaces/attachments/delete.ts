@@ -13,7 +13,6 @@ import { attachmentAndOperationBody, type AttachmentCommandResult } from './answ
 import { markDetaching, readAttachments } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** DELETE /v1/workspaces/{workspace_id}/volumes/{volume_id} */
 export async function detachVolume(call: Call<typeof attachmentsDelete>, deps: ChangeDeps): Promise<Reply> {
   const { now, params } = call
   const { volume_id } = params

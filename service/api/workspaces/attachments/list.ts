@@ -6,7 +6,6 @@ import { attachmentView } from './answer.ts'
 import { listAttachments } from './store.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** GET /v1/workspaces/{workspace_id}/volumes */
 export async function listAttachmentsOfWorkspace(call: Call<typeof attachmentsList>, deps: PageDeps): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
   const rows = await listAttachments(deps.reads, workspace.id, pageOf(deps.cursor_keys, call))

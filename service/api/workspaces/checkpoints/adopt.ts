@@ -17,7 +17,6 @@ import type { ChangeDeps } from '../../calls/deps.ts'
 
 type AdoptCall = Call<typeof workspacesAdopt>
 
-/** POST /v1/workspaces/{workspace_id}/adopt */
 export async function adoptFork(call: AdoptCall, deps: ChangeDeps): Promise<Reply> {
   const { body, now } = call
   await failpoint('adopt.A1')
@@ -40,10 +39,7 @@ export async function adoptFork(call: AdoptCall, deps: ChangeDeps): Promise<Repl
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/**
- * Locks both workspaces in id order, so that two opposite adoptions cannot deadlock. A workspace that the caller may not know is not
- * locked; as the fork it is null.
- */
+/** In id order: two opposite adoptions cannot deadlock. A workspace that the caller may not know is not locked; as the fork it is null. */
 async function lockBoth(tx: ChangeTx, { who, params, body }: AdoptCall): Promise<{ row: WorkspaceRow; fork: WorkspaceRow | null }> {
   const reads = readerOf(tx)
   const row = visible(who, await readWorkspace(reads, params.workspace_id))
@@ -63,7 +59,7 @@ function notRelated() {
   return fail('conflict', null, 'The two workspaces do not go back to one workspace by forks')
 }
 
-/** Rejects a fork that was reset while suspended: it has neither memory nor disk. */
+/** A fork that was reset while suspended has neither memory nor disk. */
 function refuseBlank(fork: WorkspaceRow): void {
   if (fork.observed_state === 'suspended' && fork.checkpoint_id === null) {
     throw fail('conflict', 'not_snapshottable', 'The fork was reset while it was suspended: it has nothing to capture yet')

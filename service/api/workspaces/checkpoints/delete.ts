@@ -10,7 +10,7 @@ import { allowed } from '../refusals.ts'
 import { hasCheckpoint, hasDraftState, markDeleted, wasDeleted } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** DELETE /v1/workspaces/{workspace_id}/checkpoints/{checkpoint_id}. The cell later removes the files. */
+/** The cell later removes the files. */
 export async function deleteCheckpoint(call: Call<typeof checkpointsDelete>, deps: ChangeDeps): Promise<Reply> {
   const { checkpoint_id } = call.params
   const work = async (tx: ChangeTx) => {

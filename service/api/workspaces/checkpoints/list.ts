@@ -6,7 +6,6 @@ import { findWorkspace } from '../find.ts'
 import { listCheckpoints, type CheckpointRow } from './store.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** GET /v1/workspaces/{workspace_id}/checkpoints */
 export async function listCheckpointsOfWorkspace(call: Call<typeof checkpointsList>, deps: PageDeps): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
   const rows = await listCheckpoints(deps.reads, workspace.id, call.now, pageOf(deps.cursor_keys, call))

@@ -10,7 +10,6 @@ import { lockForChange } from '../find.ts'
 import { operateOn, refuseAlways } from '../refusals.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** POST /v1/workspaces/{workspace_id}/reset */
 export async function resetWorkspace(call: Call<typeof workspacesReset>, deps: ChangeDeps): Promise<Reply> {
   await failpoint('reset.Z1')
   const work = async (tx: ChangeTx) => {

@@ -12,7 +12,6 @@ import { operateOn } from '../refusals.ts'
 import { hasCheckpoint } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** POST /v1/workspaces/{workspace_id}/restore */
 export async function restoreWorkspace(call: Call<typeof workspacesRestore>, deps: ChangeDeps): Promise<Reply> {
   const { body, now } = call
   await failpoint('restore.V1')

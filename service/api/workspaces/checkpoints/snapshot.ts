@@ -14,7 +14,6 @@ import type { WorkspaceRow } from '../row.ts'
 import { countSnapshots } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** POST /v1/workspaces/{workspace_id}/snapshot */
 export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, deps: ChangeDeps): Promise<Reply> {
   await failpoint('snapshot.P1')
   const work = async (tx: ChangeTx) => {
@@ -29,14 +28,14 @@ export async function snapshotWorkspace(call: Call<typeof workspacesSnapshot>, d
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/** Rejects a workspace that was reset while suspended: it has neither memory nor disk yet. */
+/** A workspace that was reset while suspended has neither memory nor disk. */
 function refuseBlank(row: WorkspaceRow): void {
   if (row.observed_state === 'suspended' && row.checkpoint_id === null) {
     throw fail('conflict', 'not_snapshottable', 'The workspace was reset while it was suspended: it has nothing to capture yet')
   }
 }
 
-/** Snapshots live as long as the workspace; without a limit one workspace could fill the host. */
+/** Without a limit one workspace could fill the host. */
 async function refuseTooMany(tx: Tx, row: WorkspaceRow): Promise<void> {
   const current = await countSnapshots(readerOf(tx), row.id)
   const limit_value = LIMITS.workspace.snapshots_per_workspace_max

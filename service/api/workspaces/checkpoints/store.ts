@@ -17,7 +17,7 @@ export interface CheckpointRow {
   expires_at: Date | null
 }
 
-/** Restorable checkpoints: not deleted, not expired, and of a restorable kind. $2 is now. */
+/** $2 is now. */
 const RESTORABLE = "kind not in ('layer', 'parked') and (expires_at is null or expires_at > $2) and deleted_at is null"
 const COLUMNS =
   "id, workspace_id, operation_id, kind, label, engine <> '' as memory, size_bytes, disk_bytes, resources, created_at, expires_at"
@@ -41,7 +41,7 @@ export async function hasCheckpoint(reads: Reader, workspace_id: string, checkpo
   return rows.length === 1
 }
 
-/** Returns whether this is the disk of a draft state: it cannot be restored, but its owner may delete it. */
+/** The disk of a draft state cannot be restored, but its owner may delete it. */
 export async function hasDraftState(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
   const rows = await reads.rows(
     'checkpoints.draft_state',
@@ -61,7 +61,6 @@ export async function countSnapshots(reads: Reader, workspace_id: string): Promi
   return row?.count ?? 0
 }
 
-/** Returns whether the owner has deleted this checkpoint. */
 export async function wasDeleted(reads: Reader, workspace_id: string, checkpoint_id: string): Promise<boolean> {
   const rows = await reads.rows(
     'checkpoints.deleted',
@@ -71,7 +70,7 @@ export async function wasDeleted(reads: Reader, workspace_id: string, checkpoint
   return rows.length === 1
 }
 
-/** Marks the checkpoint as deleted; from then on its files are orphans. */
+/** The files become orphans. */
 export async function markDeleted(tx: ChangeTx, checkpoint_id: string, now: Date): Promise<void> {
   await tx.updateTable('checkpoints').set({ deleted_at: now }).where('id', '=', checkpoint_id).execute()
 }

@@ -12,14 +12,12 @@ import { insertEgressVersion, listEgressVersions, lockProjectEgress } from './st
 import { egressVersionView, projectEgressView } from './view.ts'
 import type { ChangeDeps, PageDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/projects/{project_id}/egress-policy */
 export async function getProjectEgress(call: Call<typeof projectEgressGet>, deps: ReadDeps): Promise<Reply> {
   const { project_id } = await projectOf(deps.reads, call.who, call.params.project_id)
   const body = projectEgressView(project_id, await readProjectPolicy(deps.reads, project_id))
   return { status: 200, body, headers: etagOf(body.version) }
 }
 
-/** PUT /v1/projects/{project_id}/egress-policy: always a new version. */
 export async function putProjectEgress(call: Call<typeof projectEgressPut>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { who, now } = call
   const project = await projectOf(deps.reads, who, call.params.project_id)
@@ -39,7 +37,6 @@ export async function putProjectEgress(call: Call<typeof projectEgressPut>, deps
   return { status: 200, body: projectEgressView(project.project_id, made), headers: etagOf(made.version) }
 }
 
-/** GET /v1/projects/{project_id}/egress-policy/versions */
 export async function listProjectEgress(call: Call<typeof projectEgressVersions>, deps: PageDeps): Promise<Reply> {
   const project = await projectOf(deps.reads, call.who, call.params.project_id)
   const rows = await listEgressVersions(deps.reads, { ...project, workspace_id: null }, pageOf(deps.cursor_keys, call))

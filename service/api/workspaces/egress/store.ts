@@ -6,7 +6,7 @@ import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { Reader } from '../../../db/reader.ts'
 import type { Page } from '../../calls/pages.ts'
 
-/** Owner of a policy: a project, or a workspace that overrides it. */
+/** null workspace: the project's policy. */
 export interface EgressScope {
   organization_id: string
   project_id: string
@@ -37,7 +37,7 @@ export interface NewVersion extends EgressScope {
   now: Date
 }
 
-/** Inserts a version and drops the oldest ones beyond the limit. The caller holds the scope's lock. */
+/** Requires the scope's lock. */
 export async function insertEgressVersion(tx: ChangeTx, { policy, by, now, ...scope }: NewVersion): Promise<void> {
   const { mode, rules, cidrs } = policy ?? { mode: null, rules: [], cidrs: [] }
   await tx
@@ -74,7 +74,7 @@ export interface DenialRow {
   last_at: Date
 }
 
-/** Lists denials since then, latest first. Rows of one target are merged, even if its host restarted its count. */
+/** Merges rows of one target, even if its host restarted its count. */
 export function listDenials(reads: Reader, workspace_id: string, since: Date): Promise<DenialRow[]> {
   return reads.rows(
     'egress.denials',

@@ -27,13 +27,12 @@ import { insertEgressVersion, listDenials, listEgressVersions, type DenialRow } 
 import { egressVersionView, workspaceEgressView } from './view.ts'
 import type { CallDeps, ChangeDeps, PageDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/workspaces/{workspace_id}/egress-policy: also of a deleted workspace. */
 export async function getWorkspaceEgress(call: Call<typeof workspaceEgressGet>, deps: ReadDeps): Promise<Reply> {
   const { id } = await findWorkspace(deps, call)
   return answerOf(await factsOf(deps.reads, id))
 }
 
-/** PUT /v1/workspaces/{workspace_id}/egress-policy: replaces the project's policy, without intersecting them. */
+/** Replaces the project's policy, without intersection. */
 export async function putWorkspaceEgress(
   call: Call<typeof workspaceEgressPut>,
   deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'revocations'>,
@@ -54,7 +53,6 @@ export async function putWorkspaceEgress(
   return answerOf({ ...(await factsOf(deps.reads, call.params.workspace_id)), override })
 }
 
-/** DELETE /v1/workspaces/{workspace_id}/egress-policy */
 export async function clearWorkspaceEgress(call: Call<typeof workspaceEgressDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { row, facts } = await lockLive(tx, call)
@@ -67,7 +65,6 @@ export async function clearWorkspaceEgress(call: Call<typeof workspaceEgressDele
   return { status: 204, headers: etagOf(done.version) }
 }
 
-/** GET /v1/workspaces/{workspace_id}/egress-policy/versions */
 export async function listWorkspaceEgress(call: Call<typeof workspaceEgressVersions>, deps: PageDeps): Promise<Reply> {
   const { id, organization_id, project_id } = await findWorkspace(deps, call)
   const scope = { organization_id, project_id, workspace_id: id }
@@ -77,7 +74,6 @@ export async function listWorkspaceEgress(call: Call<typeof workspaceEgressVersi
 
 const HOUR_MS = 3600_000
 
-/** GET /v1/workspaces/{workspace_id}/egress-policy/denials */
 export async function listWorkspaceDenials(call: Call<typeof workspaceEgressDenials>, deps: ReadDeps): Promise<Reply> {
   const { id } = await findWorkspace(deps, call)
   const since = new Date(call.now.getTime() - LIMITS.egress.denial_hours * HOUR_MS)
@@ -94,7 +90,6 @@ function answerOf(facts: EgressFacts): Reply {
   return { status: 200, body, headers: etagOf(body.version) }
 }
 
-/** Locks the workspace and reads its egress facts. */
 async function lockLive(tx: ChangeTx, call: Parameters<typeof lockForChange>[1]): Promise<{ row: WorkspaceRow; facts: EgressFacts }> {
   const row = await lockForChange(tx, call)
   if (row.deleted_at !== null) throw deleted()

@@ -7,7 +7,7 @@ import { operationView, type OperationRow } from './view.ts'
 import type { ReadDeps } from '../../calls/deps.ts'
 import type { WorkspaceDeps } from '../deps.ts'
 
-/** GET /v1/operations/{operation_id}: waits until state or state_reason changes, at most as long as the caller asked. */
+/** Waits for a change of state or state_reason. */
 export async function getOperation(call: Call<typeof operationsGet>, deps: ReadDeps & Pick<WorkspaceDeps, 'waits'>): Promise<Reply> {
   const row = await readOperation(deps.reads, call.params.operation_id)
   if (row === null || !(maySeeScope(call.who, row) || watchesEnd(call.who, row))) throw notFound('operation')

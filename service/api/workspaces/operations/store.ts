@@ -10,7 +10,7 @@ export async function readOperation(reads: Reader, id: string): Promise<Operatio
   return row ?? null
 }
 
-/** Returns the latest operation of a workspace; each workspace has one. */
+/** Each workspace has one. */
 export async function newestOperation(reads: Reader, workspace_id: string): Promise<OperationRow | null> {
   const text = `select ${COLUMNS} from operations where workspace_id = $1 order by uuid_send(id) desc limit 1`
   const [row] = await reads.rows<OperationRow>('operations.newest', text, [workspace_id])
@@ -31,14 +31,14 @@ interface Statement {
   values: unknown[]
 }
 
-/** Uses a separate statement for later pages, so that their plan starts the index scan at the page. */
+/** A separate statement for later pages: its plan starts the index scan at the page. */
 function ofWorkspace(workspace_id: string, _filter: Filter, { below, limit }: Page): Statement {
   const on = below === null ? '' : 'and uuid_send(id) < uuid_send($3::uuid)'
   const text = `select ${COLUMNS} from operations where workspace_id = $1 ${on} order by uuid_send(id) desc limit $2`
   return { name: below === null ? 'a' : 'ab', text, values: [workspace_id, limit + 1, ...(below === null ? [] : [below])] }
 }
 
-/** Reads the newest rows per kind and state. An index has that order (migration 0019), so no other row is read. */
+/** An index has this order (migration 0019), so no other row is read. */
 function ofKindsAndStates(workspace_id: string, { state, kind }: Filter, { below, limit }: Page): Statement {
   const values: unknown[] = [workspace_id, limit + 1]
   const next = (value: unknown) => `$${values.push(value)}`

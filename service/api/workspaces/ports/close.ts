@@ -7,7 +7,6 @@ import { deletePort } from './store.ts'
 import { portSubject } from './view.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** DELETE /v1/workspaces/{workspace_id}/ports/{port}: idempotent. */
 export async function closePort(call: Call<typeof portsClose>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace, port } = await lockPort(tx, call)

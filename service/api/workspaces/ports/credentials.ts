@@ -19,7 +19,6 @@ type CreateCall = Call<typeof portTokensCreate> | Call<typeof portLinksCreate> |
 
 const { tokens_per_port_max, links_per_port_max, token_seconds_default, link_seconds_default } = LIMITS.port
 
-/** POST /v1/workspaces/{workspace_id}/ports/{port}/tokens */
 export async function createPortToken(
   call: Call<typeof portTokensCreate>,
   deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>,
@@ -31,7 +30,6 @@ export async function createPortToken(
   return { status: 201, body }
 }
 
-/** POST /v1/workspaces/{workspace_id}/ports/{port}/links */
 export async function createPortLink(
   call: Call<typeof portLinksCreate>,
   deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>,
@@ -44,7 +42,6 @@ export async function createPortLink(
   return { status: 201, body }
 }
 
-/** POST /v1/workspaces/{workspace_id}/ports/{port}/callback: replaces the previous callback. */
 export async function createPortCallback(
   call: Call<typeof portCallbacksCreate>,
   deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>,
@@ -55,7 +52,6 @@ export async function createPortCallback(
   return { status: 201, body }
 }
 
-/** DELETE /v1/workspaces/{workspace_id}/ports/{port}/callback: idempotent. */
 export async function deletePortCallback(call: Call<typeof portCallbacksDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace, port } = await lockExposed(tx, call)
@@ -67,7 +63,7 @@ export async function deletePortCallback(call: Call<typeof portCallbacksDelete>,
 
 type Lasting = Pick<NewPortCredential, 'path' | 'expires_at'>
 
-/** Stores the digests of new credentials. Audit records name them by row id. */
+/** Stores digests. Audit records name credentials by row id. */
 async function keep(deps: ChangeDeps, call: CreateCall, made: Partial<Record<CredentialKind, string>>, lasting: Lasting): Promise<void> {
   const kinds = Object.entries(made) as [CredentialKind, string][]
   const rows = kinds.map(([kind, value]) => ({ id: deps.ids.next(), kind, sha256: kept(kind, value), ...lasting, created_at: call.now }))

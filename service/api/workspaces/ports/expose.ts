@@ -12,7 +12,6 @@ import type { WorkspaceDeps } from '../deps.ts'
 
 const UNUSED = { requests: 0, received_bytes: 0, sent_bytes: 0, last_request_at: null, callback_created_at: null }
 
-/** PUT /v1/workspaces/{workspace_id}/ports/{port}: an exposed port stays unchanged. */
 export async function exposePort(call: Call<typeof portsExpose>, deps: ChangeDeps & Pick<WorkspaceDeps, 'ports_url'>): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { workspace, port: known } = await lockPort(tx, call)

@@ -13,7 +13,7 @@ export interface PortCall {
   params: { workspace_id: string; port: number }
 }
 
-/** Locks the workspace, which serializes changes of its ports, and returns the port; null: not exposed. */
+/** The workspace's lock serializes changes of its ports. */
 export async function lockPort(tx: ChangeTx, call: PortCall): Promise<{ workspace: WorkspaceRow; port: PortRow | null }> {
   const workspace = await lockForChange(tx, call)
   allowed(workspace, 'ports')

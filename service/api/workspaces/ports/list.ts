@@ -8,7 +8,6 @@ import { portView } from './view.ts'
 import type { PageDeps, ReadDeps } from '../../calls/deps.ts'
 import type { WorkspaceDeps } from '../deps.ts'
 
-/** GET /v1/workspaces/{workspace_id}/ports */
 export async function listPortsOfWorkspace(
   call: Call<typeof portsList>,
   deps: PageDeps & Pick<WorkspaceDeps, 'ports_url'>,
@@ -18,7 +17,6 @@ export async function listPortsOfWorkspace(
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, (row) => portView(deps.ports_url, row)) }
 }
 
-/** GET /v1/workspaces/{workspace_id}/ports/{port} */
 export async function getPort(call: Call<typeof portsGet>, deps: ReadDeps & Pick<WorkspaceDeps, 'ports_url'>): Promise<Reply> {
   const workspace = await findWorkspace(deps, call)
   const row = await readPort(deps.reads, workspace.id, call.params.port)

@@ -2,12 +2,11 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { AGENT_PORT, RESERVED_PATH, type Ttl } from '../../../../contract/schemas/ports.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** Rejects the agent's port, which no visitor may reach. */
+/** No visitor may reach the agent's port. */
 export function refuseOwnPort(port: number): void {
   if (port === AGENT_PORT) throw invalid('port', 'is a port of the service itself')
 }
 
-/** Reads the TTL from its three spellings, which must agree. */
 export function secondsOf({ ttl_seconds, ttlSeconds, ttl }: Ttl, otherwise: number): number {
   const given = [ttl_seconds, ttlSeconds, ttl].filter((value) => value !== undefined)
   const [seconds = otherwise] = given
@@ -18,7 +17,7 @@ export function secondsOf({ ttl_seconds, ttlSeconds, ttl }: Ttl, otherwise: numb
 const NOT_PRINTED = /[^\x21-\x5b\x5d-\x7e]/gu // and the backslash, which browsers read as a slash
 
 /**
- * Returns a link's path for a `Location` header, always on the port's own host. Anything but printable ASCII is percent-encoded.
+ * For a `Location` header, always on the port's own host.
  * @throws if a browser could read another host in it, or if the path is reserved.
  */
 export function linkPath(path: string): string {

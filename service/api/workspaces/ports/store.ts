@@ -42,7 +42,7 @@ export async function insertPort(tx: ChangeTx, row: Pick<PortRow, 'id' | 'worksp
   await tx.insertInto('workspace_ports').values(row).execute()
 }
 
-/** Deletes the port with its credentials: a new exposure starts without any. */
+/** Deletes its credentials: a new exposure starts without any. */
 export async function deletePort(tx: ChangeTx, id: string): Promise<void> {
   await tx.deleteFrom('workspace_ports').where('id', '=', id).execute()
 }
@@ -72,7 +72,6 @@ export async function insertCredentials(tx: ChangeTx, rows: readonly NewPortCred
     .execute()
 }
 
-/** @returns whether a callback existed. */
 export async function deleteCallback(tx: ChangeTx, port_id: string): Promise<boolean> {
   const { numDeletedRows } = await tx
     .deleteFrom('port_credentials')

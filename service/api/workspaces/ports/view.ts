@@ -18,7 +18,6 @@ export function portView(ports_url: string, row: PortRow): Port {
   }
 }
 
-/** Audit target of a port. Never holds a credential. */
 export function portSubject(
   { id: workspace_id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   { id, port }: Pick<PortRow, 'id' | 'port'>,

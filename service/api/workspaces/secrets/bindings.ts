@@ -21,12 +21,10 @@ interface Bound {
   project_id: string
 }
 
-/** GET /v1/workspaces/{workspace_id}/secrets */
 export async function getSecretsOfWorkspace(call: Call<typeof workspacesSecrets>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: await bindingOf(deps.reads, await findWorkspace(deps, call)) }
 }
 
-/** PUT /v1/workspaces/{workspace_id}/secrets */
 export async function setSecretsOfWorkspace(call: Call<typeof workspacesSetSecrets>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)
@@ -38,7 +36,7 @@ export async function setSecretsOfWorkspace(call: Call<typeof workspacesSetSecre
   return { status: 200, body: await bindingOf(deps.reads, await findWorkspace(deps, call)) }
 }
 
-/** Replaces a workspace's bound names. @returns whether they changed. */
+/** @returns whether they changed. */
 export async function replaceBinding(
   tx: ChangeTx,
   workspace: Bound,
@@ -52,7 +50,7 @@ export async function replaceBinding(
   return true
 }
 
-/** Rejects names that a workspace may not use, or that clash with other variables. Locks the names until the transaction ends. */
+/** Locks the names until the transaction ends. */
 export async function checkBinding(
   tx: ChangeTx,
   user: { organization_id: string; project_id: string; workspace_id: string | null },
@@ -72,10 +70,7 @@ export async function checkBinding(
   throw fail('validation_failed', 'env_collision', `${taken} is a variable of the workspace already`, { details: { name: taken } })
 }
 
-/**
- * Returns the names that an open binds: the given ones, and the template's secret inputs that the workspace may use (App, "Open rules" 5).
- * Throws if a required one is not allowed.
- */
+/** App, "Open rules" 5. Throws if a required secret is not allowed. */
 export async function withSecretInputs(
   tx: ChangeTx,
   user: { organization_id: string; project_id: string; workspace_id: string | null },
@@ -93,9 +88,7 @@ export async function withSecretInputs(
   return [...new Set([...given, ...usable])]
 }
 
-/**
- * A deleted secret leaves the binding. Its name is still listed while the template requires it, because the next start fails without it.
- */
+/** A deleted secret is still listed while the template requires it, because the next start fails without it. */
 async function bindingOf(reads: Reader, workspace: Bound & { template_version_id: string }): Promise<WorkspaceSecrets> {
   const bound = await boundNames(reads, workspace.id)
   const { settings } = await readTemplateVersion(reads, workspace.template_version_id)

@@ -5,7 +5,7 @@ import { countSecrets, lockSecrets } from './store.ts'
 
 const { per_project_max, per_organization_max } = LIMITS.secret
 
-/** Rejects a secret beyond the limits. Creates of an organization are serialized, so that concurrent ones cannot exceed a limit. */
+/** Serialized, so that concurrent creates cannot exceed a limit. */
 export async function checkSecretLimits(tx: ChangeTx, owner: { organization_id: string; project_id: string | null }): Promise<void> {
   await lockSecrets(tx, owner.organization_id)
   const { of_project, of_organization } = await countSecrets(tx, owner)

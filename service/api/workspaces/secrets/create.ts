@@ -17,13 +17,11 @@ import { insertSecret, insertVersion } from './store.ts'
 import { secretView } from './view.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** POST /v1/projects/{project_id}/secrets */
 export async function createSecret(call: Call<typeof secretsCreate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const project = await projectOf(deps.reads, call.who, call.params.project_id)
   return create(deps, call, project, call.body)
 }
 
-/** POST /v1/organizations/{organization_id}/secrets */
 export async function createSecretOfOrganization(call: Call<typeof secretsCreateOfOrganization>, deps: ChangeDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')

@@ -6,7 +6,6 @@ import { lockSecretForChange, secretSubject } from './find.ts'
 import { eraseVersions, markDeleted, unbind } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** DELETE /v1/secrets/{secret_id}: idempotent. */
 export async function deleteSecret(call: Call<typeof secretsDelete>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const secret = await lockSecretForChange(tx, call)

@@ -23,7 +23,6 @@ export function refuseDeletedSecret({ deleted_at }: SecretRow): void {
   if (deleted_at !== null) throw fail('conflict', 'secret_deleted', 'The secret is deleted')
 }
 
-/** Audit target of a secret. Never holds its value. */
 export function secretSubject(
   { id, organization_id, project_id, name }: Pick<SecretRow, 'id' | 'organization_id' | 'project_id' | 'name'>,
   details: NonNullable<AuditTarget['details']> = {},
@@ -31,7 +30,7 @@ export function secretSubject(
   return { kind: 'secret', id, organization_id, project_id, details: { name, ...details } }
 }
 
-/** Hides an organization's secrets from project keys; only people see them. */
+/** Only people see an organization's secrets. */
 function visible(who: Principal, row: SecretRow | null): SecretRow {
   if (row === null) throw notFound('secret')
   const { organization_id, project_id } = row

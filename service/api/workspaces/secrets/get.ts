@@ -4,7 +4,6 @@ import { findSecret } from './find.ts'
 import { secretView } from './view.ts'
 import type { ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/secrets/{secret_id} */
 export async function getSecret(call: Call<typeof secretsGet>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: secretView(await findSecret(deps, call)) }
 }

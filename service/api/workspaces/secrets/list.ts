@@ -8,13 +8,11 @@ import { listSecrets, listVersions, type SecretScope } from './store.ts'
 import { secretView, versionView } from './view.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** GET /v1/projects/{project_id}/secrets: without those of the organization that the project may use. */
 export async function listSecretsOfProject(call: Call<typeof secretsList>, deps: PageDeps): Promise<Reply> {
   const { project_id } = await projectOf(deps.reads, call.who, call.params.project_id)
   return answer(deps, call, { project_id })
 }
 
-/** GET /v1/organizations/{organization_id}/secrets */
 export async function listSecretsOfOrganization(call: Call<typeof secretsListOfOrganization>, deps: PageDeps): Promise<Reply> {
   const { organization_id } = call.params
   if (!maySeeOrganization(call.who, organization_id)) throw notFound('organization')
@@ -30,7 +28,6 @@ async function answer(
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, secretView) }
 }
 
-/** GET /v1/secrets/{secret_id}/versions */
 export async function listVersionsOfSecret(call: Call<typeof secretVersionsList>, deps: PageDeps): Promise<Reply> {
   const secret = await findSecret(deps, call)
   const rows = await listVersions(deps.reads, secret.id, pageOf(deps.cursor_keys, call))

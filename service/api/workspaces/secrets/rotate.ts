@@ -16,7 +16,7 @@ interface Rotated extends CommandResult {
   version: SecretVersion
 }
 
-/** POST /v1/secrets/{secret_id}/versions: erases earlier values in the same transaction. */
+/** Erases earlier values in the same transaction. */
 export async function rotateSecret(call: Call<typeof secretVersionsCreate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   checkValue(call.body.value)
   await findSecret(deps, call) // checks access before the lock, whose conflict would reveal the secret

@@ -11,7 +11,7 @@ export function checkName(name: string): void {
   })
 }
 
-/** Rejects values that no secret may hold. Errors reveal nothing of the value. */
+/** Errors reveal nothing of the value. */
 export function checkValue(value: string): void {
   if (value.includes('\0')) throw fail('validation_failed', 'nul_character', 'The value holds a NUL', { details: { field: 'value' } })
   if (!value.isWellFormed()) throw invalid('value', 'must be Unicode text')
@@ -23,7 +23,6 @@ export function checkValue(value: string): void {
   }
 }
 
-/** Normalizes the hosts for injection, and reports every problem. */
 export function checkedHosts(hosts: readonly SecretHost[] | null): NormalSecretHost[] | null {
   if (hosts === null) return null
   const issues = hostIssues(hosts)
@@ -31,7 +30,7 @@ export function checkedHosts(hosts: readonly SecretHost[] | null): NormalSecretH
   return normalHosts(hosts)
 }
 
-/** Rejects values that are unsafe in a header: a control character would begin another header. Errors reveal nothing of the value. */
+/** A control character would begin another header. Errors reveal nothing of the value. */
 export function checkValueForHosts(value: string, hosts: NormalSecretHost[] | null): void {
   if (hosts === null || isHeaderValue(value)) return
   throw invalid('value', 'must be visible ASCII, with spaces only within, to be put into requests')

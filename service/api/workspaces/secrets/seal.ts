@@ -4,7 +4,7 @@ import { lockNewestKey } from '../../../core/secrets/store.ts'
 import type { Tx } from '../../../db/reader.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Seals a value for the newest key. The api cannot open it. */
+/** The api cannot open what it seals. */
 export async function sealForCells(tx: Tx, of: ValueOf, value: string): Promise<SealedSecret> {
   const key = await lockNewestKey(tx)
   if (key === null) {

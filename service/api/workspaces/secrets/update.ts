@@ -11,7 +11,6 @@ import { writeSecret } from './store.ts'
 import { secretView } from './view.ts'
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** PATCH /v1/secrets/{secret_id}: omitted fields stay. */
 export async function updateSecret(call: Call<typeof secretsUpdate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { hosts, ...rest } = call.body
   const asked = hosts === undefined ? rest : { ...rest, hosts: checkedHosts(hosts) }

@@ -3,7 +3,6 @@ import type { Call, Reply } from '../../../http/call.ts'
 import { listKeys } from './store.ts'
 import type { ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/.well-known/tool-token-keys */
 export async function getToolTokenKeys(call: Call<typeof toolTokenKeys>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: { keys: await listKeys(deps.reads, call.now) }, headers: { 'cache-control': 'public, max-age=60' } }
 }

@@ -12,7 +12,7 @@ const who: TokenRequest['who'] = { type: 'api_key', id: key, key_id: 'k', organi
 const wish: TokenRequest = { who, now: new Date(0), agent_label: undefined, tools: ['exec'] }
 const by = { actor: { kind: 'api_key', id: key }, request_id: 'r', source_address: null, ids, now: new Date(0) } as const
 
-/** @param session that the count returns; undefined: the budget is exhausted. */
+/** @param session undefined: the budget is exhausted. */
 function mint(signs: boolean, session?: string) {
   const seen: string[] = []
   const deps: MintDeps = {

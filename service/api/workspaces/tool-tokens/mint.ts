@@ -25,7 +25,6 @@ export interface TokenRequest {
 
 const DEFAULT_LABEL = 'default'
 
-/** Issues a tool token for a workspace with a cell. Throws if the budget is exhausted or signing fails. */
 export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: TokenRequest, by: ChangeOrigin): Promise<ToolToken> {
   const session = newSession(deps, workspace, wish)
   const token = await countedToken(deps, workspace, wish, session, tokenEvent(by, workspace, session, wish))
@@ -35,8 +34,8 @@ export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: Toke
 }
 
 /**
- * Issues the token of an open or resume; null if it cannot be issued, because the caller still gets the workspace.
- * @param by null if the call has written its audit record already, which covers the token.
+ * null if it cannot be issued: the caller still gets the workspace.
+ * @param by null if the call's audit record covers the token.
  */
 export async function mintTokenOrNull(
   deps: MintDeps,
@@ -44,7 +43,7 @@ export async function mintTokenOrNull(
   wish: TokenRequest,
   by: ChangeOrigin | null,
 ): Promise<ToolToken | null> {
-  // The caller of a repeat may have lost permissions since the first call.
+  // Permissions may be lost since the first call.
   const permitted = permittedTools(wish.who, workspace.organization_id)
   if (wish.tools.length === 0 || wish.tools.some((tool) => !permitted.includes(tool))) return null
   if (workspace.cell_endpoint === null) return null
@@ -58,8 +57,8 @@ export async function mintTokenOrNull(
 }
 
 /**
- * Signs before counting, so that a signing failure uses no budget and leaves no record. Only the count reveals an existing session, so a
- * token for one is signed again; a query beforehand would cost more.
+ * Signs before counting: a failure uses no budget and leaves no record. Only the count reveals an existing session, so a token for one is
+ * signed again; a query beforehand would cost more.
  * @returns null if the budget is exhausted.
  */
 async function countedToken(
@@ -106,7 +105,7 @@ function tokenId(who: Principal, id: string): string {
 async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenRequest, sid: string): Promise<ToolToken> {
   const endpoint = workspace.cell_endpoint
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
-  // Uses the time of signing, because the call may have waited.
+  // The call may have waited.
   const iat = Math.floor(deps.clock.now().getTime() / 1000)
   const exp = iat + LIMITS.credential.tool_token_seconds
   const claims = {

@@ -7,7 +7,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { readOrCreate, replaceFile } from '../../../core/keys/ring/key-files.ts'
 import { isRetired, publishKey } from './store.ts'
 
-/** Signs tool tokens. The private key stays in this process and its file. */
+/** The private key stays in this process and its file. */
 export interface Signer {
   sign(claims: ToolTokenClaims): Promise<{ token: string; kid: string }>
   close(): void
@@ -31,7 +31,6 @@ const FIRST_FILE = 'tool-token-key.json'
 const KEYS_MAX = 40_000
 const RETRY_MS = 1000
 
-/** Opens the signing key, makes one if none may sign, and replaces it when it is retired. */
 export async function openSigner(deps: SignerDeps): Promise<Signer> {
   let current = await currentKey(deps)
   let renewal: Promise<void> = Promise.resolve()
@@ -62,10 +61,7 @@ export async function openSigner(deps: SignerDeps): Promise<Signer> {
   }
 }
 
-/**
- * Returns the current signing key. A retired key's file loses its private half and names its successor, so that processes with the same
- * folder agree on one key.
- */
+/** A retired key's file loses its private half and names its successor: processes with the same folder agree on one key. */
 async function currentKey({ directory, db, clock }: SignerDeps): Promise<SigningKey> {
   let file = FIRST_FILE
   for (let generation = 0; generation < KEYS_MAX; generation++) {

@@ -29,8 +29,7 @@ export interface NewAgentSession {
 }
 
 /**
- * Counts one token in the hourly budget, finds or makes the agent session, and writes the audit record, in one statement. The budget
- * refills an hour after its first use.
+ * One statement. The budget refills an hour after its first use.
  * @returns null if it is exhausted.
  */
 export async function countToken(
@@ -70,7 +69,6 @@ export async function countToken(
   return row ? { agent_session_id: row.id } : null
 }
 
-/** Deletes the workspace's least recently used sessions beyond the limit. */
 export async function dropOldSessions(reads: Reader, workspace_id: string): Promise<void> {
   await reads.rows(
     'tool_tokens.drop_sessions',
@@ -79,7 +77,7 @@ export async function dropOldSessions(reads: Reader, workspace_id: string): Prom
   )
 }
 
-/** Deletes refilled budgets: a principal without a row has a full one. */
+/** A principal without a row has a full budget. */
 export async function forgetBudgets(db: Db, used_before: Date): Promise<number> {
   return deleteOld(db, 'rate_buckets', sql`updated_at < ${used_before}`)
 }
@@ -106,7 +104,7 @@ export function listAgentSessions(reads: Reader, workspace_id: string, page: Pag
   )
 }
 
-/** Returns keys that sign, and retired keys whose last token may still be valid. */
+/** A retired key's last token may still be valid. */
 export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys['keys']> {
   const rows = await reads.rows<{ public_jwk: ToolTokenKeys['keys'][number] }>(
     'tool_tokens.keys',
@@ -116,7 +114,6 @@ export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys[
   return rows.map((row) => row.public_jwk)
 }
 
-/** Publishes a public key for the gateways. */
 export async function publishKey(db: Db, kid: string, public_jwk: object, now: Date): Promise<void> {
   await db
     .insertInto('signing_keys')
@@ -125,7 +122,7 @@ export async function publishKey(db: Db, kid: string, public_jwk: object, now: D
     .execute()
 }
 
-/** Returns whether the key is retired; an unpublished key is not. */
+/** An unpublished key is not retired. */
 export async function isRetired(db: Db, kid: string): Promise<boolean> {
   const row = await db.selectFrom('signing_keys').select('retired_at').where('kid', '=', kid).executeTakeFirst()
   return row !== undefined && row.retired_at !== null

@@ -13,7 +13,6 @@ import { countLiveVolumes, hasVolumeNamed, insertVolume, lockVolumesOf, readVolu
 import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 import type { WorkspaceDeps } from '../deps.ts'
 
-/** POST /v1/projects/{project_id}/volumes */
 export async function createVolume(
   call: Call<typeof volumesCreate>,
   deps: ChangeDeps & ReadDeps & Pick<WorkspaceDeps, 'cells'>,

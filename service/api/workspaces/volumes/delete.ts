@@ -15,7 +15,6 @@ import type { ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 
 type DeleteCall = Call<typeof volumesDelete>
 
-/** DELETE /v1/projects/{project_id}/volumes/{volume_id} */
 export async function deleteVolume(call: DeleteCall, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   const { now, who, params } = call
   const project = await projectOf(deps.reads, who, params.project_id)
@@ -23,7 +22,7 @@ export async function deleteVolume(call: DeleteCall, deps: ChangeDeps & ReadDeps
   const work = async (tx: ChangeTx) => {
     if (call.query.force === true) await cancelCreation(tx, params.volume_id, now)
     const row = await lockVolume(tx, params.volume_id)
-    // A shared volume can only be deleted in its own project.
+    // A shared volume is deleted only in its own project.
     if (row?.project_id !== project.project_id) throw notFound('volume')
     if (row.deleted_at !== null) {
       const earlier = await lastVolumeOperation(readerOf(tx), row.id, 'volume_delete')
@@ -40,7 +39,7 @@ export async function deleteVolume(call: DeleteCall, deps: ChangeDeps & ReadDeps
   return changeAndAnswer(deps, call, work, volumeAndOperationBody(who))
 }
 
-/** App, "Volumes": an attached volume is deleted only by force. */
+/** App, "Volumes". */
 function refuse({ query, who }: DeleteCall, row: VolumeRow): void {
   const { force = false, confirm_name } = query
   if ((force || confirm_name !== undefined) && confirm_name !== row.name) {

@@ -9,7 +9,6 @@ interface VolumeCall {
   params: { project_id: string; volume_id: string }
 }
 
-/** Returns the call's volume: the project's own, or one shared in its organization. */
 export async function findVolume(deps: ReadDeps, call: VolumeCall): Promise<VolumeRow> {
   const project = await projectOf(deps.reads, call.who, call.params.project_id)
   const row = await readVolume(deps.reads, call.params.volume_id)
@@ -17,12 +16,10 @@ export async function findVolume(deps: ReadDeps, call: VolumeCall): Promise<Volu
   return row
 }
 
-/** Returns whether workspaces of this project may attach the volume. */
 export function isOf({ organization_id, project_id }: Owned, volume: VolumeRow): boolean {
   return volume.project_id === project_id || (volume.org_shared && volume.organization_id === organization_id)
 }
 
-/** Returns whether a principal that works in the project may know of the volume. */
 export function mayKnowOf(who: Principal, project: Owned, volume: VolumeRow): boolean {
   return isOf(project, volume) || maySee(who, volume)
 }

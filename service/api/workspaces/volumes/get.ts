@@ -4,7 +4,6 @@ import { findVolume } from './find.ts'
 import { volumeView } from './view.ts'
 import type { ReadDeps } from '../../calls/deps.ts'
 
-/** GET /v1/projects/{project_id}/volumes/{volume_id} */
 export async function getVolume(call: Call<typeof volumesGet>, deps: ReadDeps): Promise<Reply> {
   return { status: 200, body: volumeView(call.who, await findVolume(deps, call)) }
 }

@@ -6,7 +6,6 @@ import { listVolumes } from './store.ts'
 import { volumeView } from './view.ts'
 import type { PageDeps } from '../../calls/deps.ts'
 
-/** GET /v1/projects/{project_id}/volumes */
 export async function listVolumesOfProject(call: Call<typeof volumesList>, deps: PageDeps): Promise<Reply> {
   const project = await projectOf(deps.reads, call.who, call.params.project_id)
   const { include_org_shared = false, include_deleted = false } = call.query

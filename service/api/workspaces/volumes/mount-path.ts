@@ -1,9 +1,9 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Mounts at or below these are refused: they are the machine's own, or its memory. */
+/** Nothing is mounted at or below these: they are the machine's own, or its memory. */
 const RESERVED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/boot']
-/** Mounts exactly at these are refused, because a machine needs them. Mounts below them are allowed. */
+/** Nothing is mounted exactly at these: a machine needs them. */
 const NEEDED = [
   '/',
   '/bin',
@@ -21,7 +21,7 @@ const NEEDED = [
   '/root',
 ]
 
-/** Rejects invalid mount paths (docs/decisions/volumes.md). The guest's kernel resolves the path without following links. */
+/** docs/decisions/volumes.md. The guest's kernel follows no links. */
 export function checkMountPath(path: string): void {
   const why = wrongWith(path)
   if (why === null) return

@@ -21,7 +21,7 @@ export interface VolumeRow {
   attachments: AttachedRow[]
 }
 
-/** An attachment inside a volume's row; times are text, because the row holds JSON. */
+/** Times are text: the row holds JSON. */
 export interface AttachedRow {
   workspace_id: string
   project_id: string
@@ -42,7 +42,7 @@ export async function readVolume(reads: Reader, id: string): Promise<VolumeRow |
   return row ?? null
 }
 
-/** Locks the volume, which serializes attaching and deleting. */
+/** Serializes attaching and deleting. */
 export async function lockVolume(tx: Tx, id: string): Promise<VolumeRow | null> {
   await sql`select 1 from volumes where id = ${id} for no key update`.execute(tx)
   return readVolume(readerOf(tx), id)
@@ -67,7 +67,7 @@ export function listVolumes(reads: Reader, of: ListedVolumes, { below, limit }: 
   return reads.rows(name, text, [project_id, organization_id, limit + 1, ...(below === null ? [] : [below])])
 }
 
-/** Serializes creation of an organization's volumes, because concurrent counts would exceed the limit. */
+/** Concurrent counts would exceed the limit. */
 export async function lockVolumesOf(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`volumes:${organization_id}`}, 0))`.execute(tx)
 }
@@ -109,7 +109,6 @@ export async function insertVolume(tx: ChangeTx, { now, ...columns }: NewVolume)
     .execute()
 }
 
-/** Marks the volume deleted, so that it cannot be attached, and detaches it everywhere. */
 export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx.updateTable('volumes').set({ state: 'deleting', updated_at: now, deleted_at: now }).where('id', '=', id).execute()
   await tx
@@ -121,8 +120,8 @@ export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise
 }
 
 /**
- * Cancels a running creation for a forced deletion: on a lost host it would keep the name forever. Called before the volume is locked,
- * because an ending operation locks that row first.
+ * On a lost host a running creation would keep the name forever. Called before the volume is locked: an ending operation locks its own row
+ * first.
  */
 export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date): Promise<void> {
   const creation = await lastVolumeOperation(readerOf(tx), volume_id, 'volume_create')

@@ -2,9 +2,8 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** The limit of a workspace's disk reads in bytes and time on the host. */
 export interface DiskBudget {
-  /** Refuses once the window is used up. A call's cost is known only after it, so the last call may exceed the limit. */
+  /** A call's cost is known only after it: the last call may exceed the limit. */
   admit(workspace_id: string): void
   spend(workspace_id: string, cost: { bytes?: number; ms?: number }): void
 }
@@ -16,7 +15,7 @@ interface Window {
 }
 
 const WINDOW_MS = LIMITS.disk_read.window_seconds * 1000
-/** The oldest windows are dropped first. A tenant that fills the map with workspaces pays for it in calls. */
+/** A tenant that fills the map with workspaces pays for it in calls. */
 const WINDOWS_MAX = 10_000
 
 export function createDiskBudget(clock: Clock): DiskBudget {

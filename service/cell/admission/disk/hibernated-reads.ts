@@ -3,19 +3,16 @@ import { Failure } from '../../../lib/fail.ts'
 import type { FileReads } from '../../host/agent.ts'
 
 const UNREAD: ReadonlySet<string | undefined> = new Set(['offline_unavailable', 'offline_budget', 'offline_changed'])
-/** Paths that exist only in memory, and `/` above them (decision 13): never read from the disk. */
+/** Paths that exist only in memory, and `/` above them (decision 13). */
 const IN_MEMORY = /^\/((tmp|dev|proc|sys)(\/|$)|$)/
 
-/**
- * Reads a hibernated workspace from its disk, without a wake, unless only the machine can answer.
- * @param headers of the answers; they name the source.
- */
+/** Wakes the machine only where the disk cannot answer. @param headers of the answers; they name the source */
 export function hibernatedReads(disk: FileReads, headers: Record<string, string>, machine: () => Promise<FileReads>): FileReads {
   const read = async <T>(path: string, ask: (files: FileReads) => Promise<T>): Promise<T> => {
     try {
       if (!IN_MEMORY.test(posix.normalize(path))) return await ask(disk)
     } catch (error) {
-      // A path that is not on the disk may be in memory, behind a link or a mount of the guest.
+      // The path may be in memory, behind a link or a mount of the guest.
       if (!(error instanceof Failure) || !(UNREAD.has(error.reason ?? undefined) || error.code === 'not_found')) throw error
     }
     const files = await machine()

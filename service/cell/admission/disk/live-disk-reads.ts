@@ -5,17 +5,17 @@ import type { ChangesFilter, ChangesFound } from '../../host/agent-asked.ts'
 import { AgentFailure } from '../../host/agent-failure.ts'
 import { HostFailure } from '../../host/hostd.ts'
 
-/** Most searches end within this time on the machine, without the cost of a reader. A longer search starts over on the disk. */
+/** Most searches end on the machine in this time, without the cost of a reader. A longer one starts over on the disk. */
 const MACHINE_ALONE_MS = 150
-/** Changes per page that the machine stats itself; the disk reader takes the others. */
+/** The machine stats this many changes of a page itself. */
 const ON_DISK_FROM = 200
 
 /**
- * Lets the host-side disk reader take searches and changes that are slow in the machine (decisions 272 and 273).
- * @param gone of the machine: no answer of the reader is used after it.
+ * The disk reader takes searches and changes that are slow in the machine (decisions 272 and 273).
+ * @param gone of the machine: later answers of the reader are not used
  */
 export function withDiskReader(agent: AgentLink, disk: LiveDiskReads, gone: AbortSignal): AgentLink {
-  /** null: use the machine. Too many disks are read, the disk has gone, or a path now leads off it. */
+  /** null: too many disks are read, the disk has gone, or a path now leads off it. */
   const beside = async <T>(bounds: CallBounds, read: (bounds: CallBounds) => Promise<T>): Promise<T | null> => {
     try {
       return await read({ ...bounds, signal: AbortSignal.any([bounds.signal, gone]) })
@@ -48,12 +48,12 @@ export function withDiskReader(agent: AgentLink, disk: LiveDiskReads, gone: Abor
   }
 }
 
-/** Only the machine serves small pages, pages with digests, which take longer than any stat, and summaries, which need none. */
+/** Digests take longer than any stat, and summaries need none. */
 function mayBeOnDisk({ limit, hash, summary }: ChangesFilter): boolean {
   return limit >= ON_DISK_FROM && !hash && !summary
 }
 
-/** Completes a page with the facts from the disk. A path that has disappeared since is no change. */
+/** A disappeared path is no change. */
 function fill(page: ChangesFound, facts: Awaited<ReturnType<LiveDiskReads['readFacts']>>): ChangesFound {
   const left = facts.values()
   const data = page.data.flatMap(({ on_disk, ...change }) => {

@@ -4,14 +4,14 @@ import type { WorkspaceEntry } from '../../machines/table.ts'
 
 export type DiskSource = Omit<DiskReadRequest, 'doubted_address'>
 
-/** Decides alone which workspaces are read from their disk. null: not this one. Pure. */
+/** The only rule for this. null: the workspace is not read from its disk. */
 export function diskOf(entry: WorkspaceEntry): DiskSource | null {
   const sleeps = entry.observed_state === 'suspended' || (entry.observed_state === 'running' && entry.residency !== 'resident')
   if (!sleeps || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null
   return { workspace_id: entry.id, tenant: entry.organization_id, checkpoint_id: entry.checkpoint_id, layers: entry.layers }
 }
 
-/** For a suspended workspace whose disk is a full copy of its template: such disks are not read. */
+/** The disk is a full copy of its template: such disks are not read. */
 export function diskUnavailable(): Failure {
   return fail('workspace_not_running', 'offline_unavailable', 'The disk of this suspended workspace is not read: resume it')
 }

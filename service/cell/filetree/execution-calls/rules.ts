@@ -71,7 +71,7 @@ export function viewOf({ fingerprint: _kept, ...row }: ExecutionRow): Execution 
   }
 }
 
-/** Truncates the arguments for lists, exactly like machine/internal/agent/listing. Pure. */
+/** As in machine/internal/agent/listing. */
 export function shownArgv(argv: readonly string[]): Pick<ShownCommand, 'argv' | 'argv_truncated'> {
   const told: string[] = []
   let left: number = LIMITS.exec.argv_listed_bytes

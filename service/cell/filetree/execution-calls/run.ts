@@ -25,7 +25,6 @@ export const runExecution: TreeHandler<typeof execStart> = async (call, { execut
   return { status: ran ? 201 : 200, body: viewOf(row) }
 }
 
-/** Stops waiting when the caller leaves; the record keeps the result. */
 function whileThere<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>()
   const left = () => reject(signal.reason as Error)

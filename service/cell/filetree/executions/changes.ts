@@ -8,7 +8,6 @@ import type { Content } from '../trees/contents.ts'
 import { nameOf } from '../trees/entries.ts'
 import type { EntryReader, StreamEntry } from './entries.ts'
 
-/** The host reports that the command's changes cannot become a tree. */
 export class ChangesRefused extends Error {
   readonly why: string
   readonly path: string
@@ -25,13 +24,12 @@ type Put = (contents: readonly Buffer[]) => Promise<unknown>
 const BATCH_BYTES = 8 << 20
 const BATCH_COUNT = 128
 
-/** `base`: the same directory before the command; null if it was new or replaced. */
+/** `base` null: new or replaced. */
 interface Open {
   path: TreePath
   base: DirectoryEntry | null
 }
 
-/** @param root the tree before the command */
 export async function readChanges(reader: EntryReader, reads: PageReads, root: DirectoryEntry, put: Put): Promise<TreeChange[]> {
   const changes: TreeChange[] = []
   const open: Open[] = []
@@ -77,13 +75,13 @@ export async function readChanges(reader: EntryReader, reads: PageReads, root: D
   return changes
 }
 
-/** Attributes of the root are set; the root itself is never replaced. */
+/** The root itself is never replaced. */
 function directoryChange(path: TreePath, { mode = 0o755, modified_ms = 0 }: StreamEntry, kept: DirectoryEntry | null): TreeChange {
   if (kept !== null || path.length === 0) return { kind: 'set', path, mode, modified_ms }
   return { kind: 'put', path, entry: { type: 'directory', mode, modified_ms, page: null } }
 }
 
-/** Removes the names of the old root that an opaque root hides. */
+/** An opaque root hides these names. */
 async function removals(reads: PageReads, root: DirectoryEntry, seen: ReadonlySet<string>): Promise<TreeChange[]> {
   const gone: TreeChange[] = []
   for await (const [bytes] of walkNames(reads, root.page)) {

@@ -7,10 +7,7 @@ import { encodeEntry, type StreamEntry } from './entries.ts'
 
 const JOIN_BYTES = 64 << 10
 
-/**
- * Streams to a host the changes that turn its copy of one tree into another.
- * @param before null: the copy is empty
- */
+/** @param before null: the host's copy is empty */
 export async function* copyEntries(
   blobs: Pick<Blobs, 'get'>,
   before: DirectoryEntry | null,
@@ -66,7 +63,7 @@ function entryOf(path: string, before: Entry | null, after: Entry | null): Strea
   }
 }
 
-/** The blobs of the host's old copy may have been collected. Then the copy is built from nothing. */
+/** The blobs of the host's old copy may have been collected. */
 export function isGone(error: unknown): boolean {
   return error instanceof BlobError && error.kind === 'missing'
 }

@@ -4,14 +4,13 @@ import { type DirectoryEntry, type Entry, nameOf, type TreePath } from '../trees
 import type { PageReads } from '../trees/pages.ts'
 import { TREE_ROOT } from '../trees/paths.ts'
 
-/** null: no entry. A directory comes before its contents. */
 export interface Difference {
   path: TreePath
   before: Entry | null
   after: Entry | null
 }
 
-/** Walks the trees depth first. Equal pages are not read, and a removed directory yields only itself. */
+/** Equal pages are not read; a removed directory yields only itself. */
 export async function* differences(
   reads: PageReads,
   before: DirectoryEntry | null,
@@ -38,10 +37,7 @@ export async function* differences(
 
 type Found = ReturnType<typeof diffPages> extends AsyncGenerator<infer F> ? F : never
 
-/**
- * Converts a difference for the execution's list of changes. @returns null for a directory whose mode is unchanged: its contents are listed
- * instead
- */
+/** @returns null for a directory whose mode is unchanged */
 export function changedOf({ path, before, after }: Difference): Changed | null {
   const entry = after ?? before
   if (entry === null) return null

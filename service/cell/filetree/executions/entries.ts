@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile'
 import { Enum } from '../../../../contract/schemas/common.ts'
 import { HostFailure } from '../../host/hostd.ts'
 
-// Counterpart of machine/internal/wire/tree.go: one line of JSON for each entry; the content follows the line of a file.
+// As in machine/internal/wire/tree.go: a line of JSON for each entry; a file's content follows its line.
 
 const Entry = Type.Object({
   path: Type.String({ maxLength: 8192 }),
@@ -46,7 +46,7 @@ export class EntryReader {
     }
   }
 
-  /** Yields the content of the last entry in pieces of `piece_bytes`. The caller must read all of them. */
+  /** The caller must read all of it. */
   async *content(size: number, piece_bytes: number): AsyncGenerator<Buffer> {
     for (let left = size; left > 0;) {
       const wanted = Math.min(left, piece_bytes)

@@ -37,23 +37,17 @@ import { retryWrite } from './retry-write.ts'
 export interface ExecutionRequest extends ExecutionKey {
   fingerprint: string
   shown: ShownCommand
-  /** Checks and prepares the command. Not called if the execution already exists. */
+  /** Not called if the execution already exists. */
   command(): Promise<Command>
 }
 
 export interface Executions {
-  /**
-   * Joins a run in progress, or returns a recorded result. A run continues when its callers leave.
-   * @throws a Failure for every refusal; then nothing ran
-   */
+  /** A run continues when its callers leave. @throws a Failure for every refusal; then nothing ran */
   run(asked: ExecutionRequest): Promise<{ row: ExecutionRow; ran: boolean }>
   find(key: ExecutionKey): Promise<ExecutionRow | null>
-  /** Ends executions of earlier processes as lost: their progress is unknown. */
+  /** The progress of an earlier process's executions is unknown: they end as lost. */
   recover(): Promise<void>
-  /**
-   * Ends unfinished executions that this process does not run: their result could not be written. @returns the number of executions and
-   * machine rows removed
-   */
+  /** Their result could not be written. @returns the number of executions and machine rows removed */
   endAbandoned(): Promise<number>
 }
 
@@ -114,7 +108,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
       await dropEndedMachines(deps.db, deps.cell_id)
     },
     async endAbandoned() {
-      // Read first: a later execution is live, and an execution that has ended takes no second result.
+      // Read first: a later execution is live, and an ended one takes no second result.
       const abandoned = (await readUnfinished(deps.db, deps.cell_id)).filter((key) => !live.has(nameOf(key)))
       const why = new Unsuccessful('lost', 'lease_expired', 'How the command ended could not be written down')
       for (const key of abandoned) await endExecution(deps.db, { ...key, result: nothing(why), fence: null, now: deps.clock.now() })
@@ -125,7 +119,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
   }
 }
 
-/** Runs from record to result. Rejects if nothing ran and nothing is recorded, or if the database is unavailable. */
+/** Rejects if nothing ran and nothing is recorded, or without the database. */
 async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: number, command: Command): Promise<void> {
   let run: Run | null = null
   let begun: StartedMachine | null = null
@@ -150,7 +144,7 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
   }
 }
 
-/** Nothing ran, and the same id may be tried again (Cell, "File-first rules" 3). */
+/** The same id may be tried again (Cell, "File-first rules" 3). */
 async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
   await retryWrite(() => forgetExecution(deps.db, key))
   throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })
@@ -164,7 +158,7 @@ function nothing(why: Unsuccessful): Result {
 
 function matching(row: ExecutionRow, { fingerprint, execution_id }: ExecutionRequest): ExecutionRow {
   if (row.fingerprint !== fingerprint) throw reused({ execution_id })
-  // Another process runs it, and will end it or leave it lost.
+  // Another process runs it.
   if (row.finished_at === null) throw executionInProgress(execution_id)
   return row
 }

@@ -19,7 +19,7 @@ export class Unsuccessful extends Error {
   }
 }
 
-/** No host has capacity for the machine; nothing ran. */
+/** Nothing ran. */
 export class NoHost extends Error {}
 
 const MESSAGES: Partial<Record<string, readonly [ExecutionReason, string]>> = {
@@ -29,7 +29,6 @@ const MESSAGES: Partial<Record<string, readonly [ExecutionReason, string]>> = {
   too_many_entries: ['too_many_changes', 'The command changed too many files'],
 }
 
-/** Converts an error into a reason. Unknown errors are bugs and become internal_error. */
 export function explain(error: unknown): Unsuccessful {
   if (error instanceof Unsuccessful) return error
   const options = { cause: error }
@@ -81,7 +80,7 @@ function ofHost(error: HostFailure): Unsuccessful {
   }
 }
 
-/** Reasons where the same command may succeed under another id. */
+/** The same command may succeed under another id. */
 const RETRYABLE: ReadonlySet<ExecutionReason> = new Set([
   'start_failed',
   'tree_moved',

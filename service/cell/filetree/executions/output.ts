@@ -11,7 +11,7 @@ class Beginning implements OutputSink {
   readonly #limit: number
   readonly #parts: Buffer[] = []
   #kept = 0
-  /** Received bytes, including those not kept. */
+  /** Includes bytes that are not kept. */
   bytes = 0
 
   constructor(limit: number) {
@@ -48,7 +48,7 @@ const TRY_AGAIN_MS = 200
 /** The agent sends a heartbeat at least every 15 seconds. */
 const SILENCE_MS = 4 * LIMITS.stream.heartbeat_seconds * 1000
 
-/** Follows a command to its end and keeps the beginning of its output. @throws AgentFailure if the machine stops answering */
+/** @throws AgentFailure if the machine stops answering */
 export async function followToEnd(agent: AgentLink, session_id: string, limit_bytes: number, bounds: CallBounds): Promise<Output> {
   const output = { stdout: new Beginning(limit_bytes), stderr: new Beginning(limit_bytes) }
   const ending = await followInto(agent, session_id, output, bounds)
@@ -67,10 +67,7 @@ export interface OutputSink {
   add(data: Buffer): void
 }
 
-/**
- * Passes on the output of a command until it ends. Reconnects at the last offset after a broken connection.
- * @throws AgentFailure if the machine stops answering
- */
+/** @throws AgentFailure if the machine stops answering */
 export async function followInto(agent: AgentLink, session_id: string, output: Takers, bounds: CallBounds): Promise<Ending> {
   for (let tries = 1; ; tries++) {
     const before = output.stdout.bytes + output.stderr.bytes

@@ -16,18 +16,14 @@ import { type StartedMachine, clear, end, type Run, timed } from './run.ts'
 import { endExecution, type Result } from './store.ts'
 import { retryWrite } from './retry-write.ts'
 
-/** The next revision; `edited` is null if nothing changed. */
+/** null: nothing changed. */
 interface Next {
   edited: EditedTree | null
   changed: Changed[]
   changed_truncated: boolean
 }
 
-/**
- * Stops the machine and commits the next revision together with the result, atomically. Reads the changes before the stop, which takes
- * longer.
- * @throws any error that makes the execution fail
- */
+/** Commits revision and result atomically. Changes are read before the stop, which takes longer. */
 export async function publish(run: Run, begun: StartedMachine, output: Output): Promise<Result> {
   const { deps, workspace_id, base } = run
   using publication = deps.trees.begin(workspace_id)

@@ -2,17 +2,12 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { ExecutionDeps } from './run.ts'
 import { emptyOldResults, type ExecutionRow, readOwner } from './store.ts'
 
-/**
- * Bounds the database size of an organization's results. One command may leave 32 MiB of output and 10,000 paths, and results stay for
- * days.
- */
+/** One command may leave 32 MiB of output and 10,000 paths in the database for days. */
 export interface BoundedResults {
-  /** Call it after a result was written. */
   note(workspace_id: string, row: Pick<ExecutionRow, 'stdout' | 'stderr' | 'changed'>): Promise<void>
 }
 
 const BYTES_MAX = LIMITS.execution.results_bytes_per_organization_max
-/** Bytes written between two checks of an organization. */
 const STEP_BYTES = BYTES_MAX / 8
 const NAMES_MAX = 10_000
 const CHANGE_BYTES = 64 // in addition to its path
@@ -22,7 +17,7 @@ export function boundedResults(
   { bytes_max, step_bytes } = { bytes_max: BYTES_MAX, step_bytes: STEP_BYTES },
 ): BoundedResults {
   const owners = new Map<string, string>()
-  /** Bytes since the last check. Without an entry the next result triggers a check, because a new process has checked nothing. */
+  /** A new process has checked nothing: the next result triggers a check. */
   const since = new Map<string, number>()
   const ownerOf = async (workspace_id: string): Promise<string | null> => {
     const owner = owners.get(workspace_id) ?? (await readOwner(db, workspace_id))

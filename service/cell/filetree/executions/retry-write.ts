@@ -4,10 +4,7 @@ import { databaseIsUnavailable } from '../../../http/database-failure.ts'
 
 const AGAIN_MS = 500
 
-/**
- * Retries a write for a bounded time while the database is unavailable: the result of a command exists nowhere else. The write must be
- * idempotent, because a lost response repeats it.
- */
+/** The result of a command exists nowhere else. The write must be idempotent: a lost response repeats it. */
 export async function retryWrite<T>(write: () => Promise<T>): Promise<T> {
   const until_ms = performance.now() + LIMITS.execution.written_within_seconds * 1000
   for (;;) {

@@ -38,9 +38,8 @@ export interface ExecutionDeps {
   room: CapacityAllocator
   trees: Trees
   log: Logger
-  /** For tests: extra time beyond the command's limit before the machine counts as stuck. */
+  /** Beyond the command's limit, before the machine counts as stuck. Set by tests. */
   overtime_ms?: number
-  /** For tests: replaces the connection to the agent. */
   openLink?: (machine: Machine) => OpenLink
 }
 
@@ -50,16 +49,16 @@ export interface Run extends ExecutionKey {
   timings: Partial<ExecutionTimings>
   base: Revision
   row: MachineRow
-  /** Fencing token of the machine; 0 before it is granted. */
+  /** 0 before the machine is granted. */
   fence: number
 }
 
 export interface Command {
   exec: PlainExec
   output_limit_bytes: number
-  /** For a command whose secrets are injected into its requests. */
+  /** For secrets that the proxy injects into the command's requests. */
   trusting?: {
-    /** Installs the proxy's certificate authority in the guest. @returns false if the guest cannot use it; the command runs nevertheless */
+    /** @returns false if the guest cannot use the certificate authority; the command runs nevertheless */
     bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: CallBounds): Promise<boolean>
     exec: PlainExec
   }
@@ -69,7 +68,7 @@ type PlainExec = Omit<AgentExec, 'session_id' | 'fingerprint'>
 
 export interface StartedMachine {
   machine: Machine
-  /** Digest of its tree; null: the tree was empty. */
+  /** null: the tree was empty. */
   tree: Digest | null
 }
 
@@ -120,7 +119,7 @@ export async function acquireCapacity(run: Run): Promise<void> {
   if (!given.value) throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
 }
 
-/** Retries while the host is unreachable: it may be restarting, and repeating these commands is safe. */
+/** The host may be restarting, and repeating these commands is safe. */
 async function retryUnreachable<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -132,7 +131,7 @@ async function retryUnreachable<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Starts the machine. Updates the host's copy of the tree first if it is stale. @throws NoHost */
+/** @throws NoHost */
 export async function begin(run: Run): Promise<StartedMachine> {
   const { deps, row, base } = run
   const tree = base.root.page === null ? null : digestOf(encodedRoot(base.root))
@@ -152,7 +151,7 @@ export async function begin(run: Run): Promise<StartedMachine> {
     } catch (error) {
       if (!(error instanceof HostFailure) || tries > STALE_MAX) throw error
       if (error.code === 'no_capacity' || error.code === 'no_space') throw new NoHost('no room', { cause: error })
-      // The machine of an earlier execution whose end the host did not report.
+      // The host did not report the end of an earlier execution's machine.
       if (error.code === 'already_running') await deps.host.stop(commandHeader(run, `stop-earlier-${tries}`))
       else if (error.code === 'tree_stale' && tree !== null)
         await timed(run, 'tree', () => ignoreUnreachable(moveCopy(run, tree, error, tries)))
@@ -161,7 +160,7 @@ export async function begin(run: Run): Promise<StartedMachine> {
   }
 }
 
-/** Ignores an unreachable host: after its restart, the next start reports the state of its copy. */
+/** After its restart, the host reports the state of its copy at the next start. */
 async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   try {
     await moved
@@ -170,7 +169,6 @@ async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   }
 }
 
-/** Updates the host's copy from its current tree, or builds it from nothing. */
 async function moveCopy(run: Run, to: Digest, { details }: HostFailure, tries: number): Promise<void> {
   const { base } = run
   const has = typeof details['digest'] === 'string' && details['digest'] !== '' ? details['digest'] : null
@@ -197,7 +195,7 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
 
 export async function execute(run: Run, { machine }: StartedMachine, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
   const { link, close } = (run.deps.openLink ?? openAgentLink)(machine)
-  // The guest enforces the time limit. This timeout ends a command whose guest does not.
+  // The guest enforces the time limit; this ends a command whose guest does not.
   const { overtime_ms = LIMITS.execution.overtime_seconds * 1000 } = run.deps
   const over = AbortSignal.timeout((exec.timeout_ms ?? LIMITS.execution.timeout_ms_default) + overtime_ms)
   const bounds = { signal: over, room: UNLIMITED_BUDGET }
@@ -224,12 +222,12 @@ function notStarted(cause: string | null): Unsuccessful {
   return new Unsuccessful('failed', 'exec_failed_to_start', cause ?? 'The command could not start')
 }
 
-/** Stops the machine: none of its code runs afterwards. */
+/** Afterwards no code of the machine runs. */
 export async function end(run: Run): Promise<void> {
   await timed(run, 'stop', () => retryUnreachable(() => run.deps.host.stop(commandHeader(run, 'stop'))))
 }
 
-/** Deletes the disk of a stopped machine. After a failure the reconciler deletes it. */
+/** After a failure the reconciler deletes the disk. */
 export async function clear(run: Run, begun: StartedMachine | null): Promise<void> {
   const { deps } = run
   try {

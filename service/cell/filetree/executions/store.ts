@@ -43,7 +43,6 @@ export interface ListedRow extends Omit<ListedExecution, 'created_at' | 'finishe
 
 export type ExecutionPlace = Pick<ListedRow, 'created_at' | 'execution_id'>
 
-/** Reads one page, newest first, without output. */
 export async function readExecutions(
   db: Db,
   workspace_id: string,
@@ -75,8 +74,8 @@ export interface NewExecution extends ExecutionKey {
 }
 
 /**
- * Records an execution and locks the tree for it. Checks the plan in the same statement, so that a reached cap refuses the next command.
- * @returns the revision to run on; null: the tree is locked, the execution exists, starts are refused, or the workspace is gone
+ * Locks the tree, and checks the plan in the same statement: a reached cap refuses the next command.
+ * @returns null: the tree is locked, the execution exists, starts are refused, or the workspace is gone
  */
 export async function insertExecution(
   db: Db,
@@ -97,7 +96,6 @@ export async function insertExecution(
   return rows[0]?.base_revision ?? null
 }
 
-/** Organization of the tree, and the execution that holds it. @returns undefined if there is no such tree */
 export async function readTree(
   db: Db,
   workspace_id: string,
@@ -111,7 +109,7 @@ export async function readTree(
     .executeTakeFirst()
 }
 
-/** Marks a queued execution as running and grants its machine. @returns false if the execution is not queued any more */
+/** @returns false if the execution is not queued any more */
 export async function grantMachine(
   db: Db,
   { workspace_id, execution_id, cell_id, fence, grants }: ExecutionKey & { cell_id: string; fence: number; grants: Resources },
@@ -133,7 +131,7 @@ export async function grantMachine(
   return rows.length === 1
 }
 
-/** Deletes an execution that never ran, so that its id can be used again. */
+/** An execution that never ran frees its id. */
 export async function forgetExecution(db: Db, { workspace_id, execution_id }: ExecutionKey): Promise<void> {
   await sql`
     with forgotten as (
@@ -161,9 +159,9 @@ export interface Result {
 }
 
 /**
- * Records the result, if there is none yet. Releases the tree in the same statement, since a command without changes makes no other write.
- * @param fence fencing token of the machine that ended; null: there is none, or the reconciler asks the host about it
- * @returns false if the execution had already ended
+ * Releases the tree in the same statement: a command without changes makes no other write.
+ * @param fence null: no machine, or the reconciler asks the host about it
+ * @returns false if it had already ended
  */
 export async function endExecution(db: Db, { workspace_id, execution_id, ...end }: ExecutionKey & EndOfExecution): Promise<boolean> {
   const { changed, timings, error, ...plain } = end.result
@@ -226,7 +224,7 @@ export async function readUnfinished(db: Db, cell_id: string): Promise<Execution
     .execute()
 }
 
-/** Deletes rows of machines whose execution has ended. The reconciler removes what the host still has of them. */
+/** The reconciler removes the machines from the host. */
 export async function dropEndedMachines(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql`
     delete from machines m where m.kind = 'execution' and m.cell_id = ${cell_id} and not exists (
@@ -240,10 +238,7 @@ export async function readOwner(db: Db, workspace_id: string): Promise<string | 
   return row?.organization_id ?? null
 }
 
-/**
- * Empties output and lists of changes of an organization's oldest results until the rest fits `bytes_max`. Their states stay.
- * @returns the number of emptied results
- */
+/** Their states stay. @returns the number of emptied results */
 export async function emptyOldResults(db: Db, organization_id: string, bytes_max: number): Promise<number> {
   const { rows } = await sql`
     with sized as (
@@ -275,7 +270,7 @@ export async function dropOldExecutions(db: Db, cell_id: string, before: Date): 
   return rows.length
 }
 
-/** Workspaces of `ids` whose tree was run on since then: the host keeps its copy. */
+/** The host keeps its copy of these trees. */
 export async function readRunOn(db: Db, ids: readonly string[], since: Date): Promise<Set<string>> {
   const { rows } = await sql<{ workspace_id: string }>`
     select distinct e.workspace_id from executions e join workspaces w on w.id = e.workspace_id

@@ -15,7 +15,6 @@ import { fullMessage, TreeFull } from '../trees/full.ts'
 import { crowded } from '../../admission/crowded.ts'
 import type { GatewayDeps, GatewayHandler } from '../../gateway/handler.ts'
 
-/** A tree at the revision that a call works on. */
 export interface Seen extends Revision {
   blobs: Pick<Blobs, 'get'>
 }
@@ -29,7 +28,6 @@ export interface TreeDeps extends GatewayDeps {
 
 export type TreeHandler<R extends CellRoute> = Handler<R, TreeDeps, CallLease>
 
-/** Dispatches a call by mode: a file-first workspace has no machine. */
 export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tree: TreeHandler<R>): Handler<R, TreeDeps, TicketOf<R>> {
   return (call, deps, ticket) => {
     if (ticket.entry.mode === 'file_first') return of_tree(call, deps, ticket).catch(explained)
@@ -51,7 +49,6 @@ export function revisionHeaders({ trees, table }: Pick<TreeDeps, 'table' | 'tree
   }
 }
 
-/** Reads the current or a kept revision. Answer and refusal name the revision. */
 export async function reading(
   { trees }: TreeDeps,
   { entry }: CallLease,
@@ -82,9 +79,9 @@ export function notKept(tree_revision: number): Failure {
 
 export interface Planned {
   changes: TreeChange[]
-  /** The content blobs of the changes that the tree does not have yet. */
+  /** Blobs that the tree does not have yet. */
   contents?: Buffer[]
-  /** A kept revision to restore; `changes` is then empty. */
+  /** `changes` is then empty. */
   restores?: number
   status: number
   body?: object
@@ -98,7 +95,7 @@ export interface Keyed {
 const TRIES_MAX = 5
 const WRITTEN_RETRY_SECONDS = 60
 
-/** Publishes the next revision; plans again if another process was faster. This process serializes the changes of a workspace. */
+/** Plans again if another process was faster. */
 export async function changing(
   { trees, db }: TreeDeps,
   { entry: { id } }: CallLease,
@@ -154,7 +151,7 @@ function repeated(kept: { fingerprint: Buffer; revision: number; answer: object 
   return { status, ...(body === undefined ? {} : { body }), headers }
 }
 
-/** Cell, "File-first rules" 4: bare, or as an entity tag. Anything else is 400. */
+/** Cell, "File-first rules" 4. */
 function ifMatch(text: string | undefined): number | null {
   if (text === undefined) return null
   const [, bare, quoted] = /^(?:(\d{1,15})|"(\d{1,15})")$/.exec(text.trim()) ?? []

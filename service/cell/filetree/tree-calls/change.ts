@@ -107,7 +107,6 @@ function refuseRoot(at: TreePath, path: string): void {
   if (at.length === 0) throw unresolvable(path)
 }
 
-/** Creates the missing directories of a path. `names` is its resolved path. */
 export function makeParents(
   missing: { path: TreePath; rest: readonly string[]; by_link: boolean },
   path: string,

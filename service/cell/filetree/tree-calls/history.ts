@@ -60,7 +60,7 @@ async function pageOf(
 ): Promise<Changes> {
   const data: Changes['data'] = []
   for await (const difference of differences) {
-    // The difference after a full page shows that a next page exists.
+    // The next difference shows that there is a next page.
     if (data.length === limit || (data.length > 0 && performance.now() > until)) {
       return { data, next_cursor: cursorAfter(data.length), summary: null }
     }
@@ -100,7 +100,7 @@ function wanting(prefix: string): DiffCourse['wants'] {
   }
 }
 
-/** The start of a page. Revisions never change, so a count of entries is a stable position. */
+/** Revisions never change: a count is a stable position. */
 interface Place {
   from: number
   to: number

@@ -71,7 +71,7 @@ export const readTreeFile: TreeHandler<typeof filesRead> = (call, deps, ticket) 
     return {
       async stream(response) {
         response.writeHead(part.kind === 'range' ? 206 : 200, headers)
-        // If either side breaks off, the rest is destroyed: the reader must not mistake a part for the whole.
+        // The reader must not mistake a part for the whole.
         await pourPieces(first, pieces, response).catch(() => response.destroy())
       },
     }

@@ -5,7 +5,7 @@ import type { DirectoryEntry, Entry } from '../trees/entries.ts'
 import type { PageReads } from '../trees/pages.ts'
 import { leavesTree, type Resolved, resolvePath, splitPath, TREE_ROOT } from '../trees/paths.ts'
 
-/** A missing path is 404 for a read, 422 for a change (Cell, "File-first rules" 5). */
+/** Cell, "File-first rules" 5: a missing path is 404 for a read, 422 for a change. */
 export type Purpose = 'read' | 'change'
 
 export type Found = Extract<Resolved, { kind: 'found' }>
@@ -65,13 +65,12 @@ export function notEmpty(path: string): Failure {
   return fail('conflict', 'not_empty', 'The directory is not empty', { details: { path } })
 }
 
-/** Refuses a path that leaves the tree, before any other check of the request. */
+/** Precedes any other check of the request. */
 export function checkInside(path: string, purpose: Purpose): string {
   if (leavesTree(path)) throw refusalOf({ kind: 'outside' }, path, purpose)
   return path
 }
 
-/** Resolves the last name of a path. The root, "." and ".." cannot be created, moved or removed. */
 export async function resolveEntry(
   seen: PageReads & { root: DirectoryEntry },
   path: string,

@@ -110,7 +110,7 @@ async function patched({ blobs }: Seen, { path, edits, content }: FilePatch, old
   return { next, replacements }
 }
 
-/** The target of a write, with its present file. A link at the end is followed: its target is replaced. */
+/** A link at the end is followed: its target is replaced. */
 async function targetOf(
   seen: Seen,
   path: string,
@@ -124,7 +124,7 @@ async function targetOf(
   return { at, made, old }
 }
 
-/** Refuses a path with a trailing slash: it names a directory, or no new file can have it. */
+/** A trailing slash names a directory. */
 async function refuseDirectoryPath(seen: Seen, path: string): Promise<never> {
   const resolved = await resolvePath(seen, seen.root, path, { follow: true })
   if (resolved.kind === 'found') throw notAFile(path, resolved.entry)

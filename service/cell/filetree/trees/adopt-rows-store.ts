@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
 import type { Digest } from './blobs.ts'
 
-/** Revision of each of these workspaces in the database. Unknown workspaces are missing in the map. */
 export async function readKnown(db: Db, workspace_ids: readonly string[]): Promise<Map<string, number | 'deleted'>> {
   const { rows } = await sql<{ id: string; revision: number | null }>`
     select w.id, case when w.deleted_at is null then t.revision end as revision
@@ -17,7 +16,7 @@ export interface Forward {
   entries: number
   bytes: number
   now: Date
-  /** Keeps the row's present revision as an earlier one. */
+  /** The row's present revision becomes an earlier one. */
   keeps_earlier: boolean
 }
 

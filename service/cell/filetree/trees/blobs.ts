@@ -6,14 +6,12 @@ export interface BlobPart {
   length?: number
 }
 
-/** Storage of blobs by digest: equal bytes are stored once. */
 export interface Blobs {
   /**
-   * Stores blobs durably: when the promise resolves, they survive a power cut. A blob that existed counts as used again.
-   * @param stored is called for each blob that was written
+   * Once resolved, the blobs survive a power cut. A blob that existed counts as used again. @param stored is called for each written blob
    */
   put(contents: readonly Buffer[], stored?: (content: Buffer) => void): Promise<Digest[]>
-  /** @throws BlobError if the blob is missing or its bytes do not match the digest */
+  /** @throws BlobError if the blob is missing or corrupt */
   get(digest: Digest, part?: BlobPart): Promise<Buffer>
   has(digest: Digest): Promise<boolean>
   delete(digest: Digest): Promise<void>

@@ -1,7 +1,7 @@
 import { fail } from '../../../lib/fail.ts'
 import { bytesOf } from './entries.ts'
 
-/** Position of a walk in byte order, directories before their contents. Its cursor has the format of machine/internal/agent/bookmark. */
+/** Position of a walk in byte order, directories before their contents. The cursor has the format of machine/internal/agent/bookmark. */
 export interface Bookmark {
   path: string
   number: number
@@ -11,7 +11,7 @@ export function cursorOf({ path, number }: Bookmark): string {
   return Buffer.from(`${number}:${path}`).toString('base64url')
 }
 
-/** The request schema has checked that the cursor is base64url. */
+/** The request schema has checked the base64url. */
 export function bookmarkOf(cursor: string | undefined): Bookmark {
   if (cursor === undefined) return { path: '', number: 0 }
   const [, number, path] = /^(\d{1,9}):(.*)$/s.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
@@ -22,10 +22,7 @@ export function bookmarkOf(cursor: string | undefined): Bookmark {
 
 export const stepsOf = ({ path }: Bookmark): readonly string[] => (path === '' ? [] : path.split('/'))
 
-/**
- * Compares a name with the position of a walk. `passed`: the name comes before the position. `on`: the position is this name or below it,
- * at the steps of `rest`.
- */
+/** `on`: the position is this name, or below it at `rest`. */
 export function nextOf(steps: readonly string[], name: string): { passed: boolean; on: boolean; rest: readonly string[] } {
   const [first, ...rest] = steps
   if (first === undefined) return { passed: false, on: false, rest: [] }

@@ -9,10 +9,7 @@ export interface KeptRevisions {
   count: number
 }
 
-/**
- * Keeps every revision of the store while `work` creates or advances a tree from it. The collector reads the roots after that and finds the
- * new tree.
- */
+/** The collector waits, then finds the tree that `work` makes or advances. */
 export async function withRevisionsLocked<T>(db: Db, store_id: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> {
   return db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock_shared(hashtextextended(${`tree store ${store_id}`}, 0))`.execute(tx)
@@ -20,7 +17,6 @@ export async function withRevisionsLocked<T>(db: Db, store_id: string, work: (tx
   })
 }
 
-/** Stores of this cell that may hold unreferenced contents. */
 export async function readCollectable(db: Db, cell_id: string, now: Date, limit: number, kept: KeptRevisions): Promise<string[]> {
   const grace = sql`${LIMITS.tree.blob_grace_seconds} * interval '1 second'`
   const { rows } = await sql<{ store_id: string }>`
@@ -61,7 +57,6 @@ export async function readWorkspacesOfStore(db: Db, store_id: string): Promise<s
   return rows.map(({ workspace_id }) => workspace_id)
 }
 
-/** Roots of the current and the earlier revisions of all trees of a store. */
 export async function readRoots(db: Db, store_id: string): Promise<Digest[]> {
   const { rows } = await sql<{ root: Digest }>`
     with sharing as (select workspace_id, root from trees where workspace_id = ${store_id} or store_id = ${store_id})

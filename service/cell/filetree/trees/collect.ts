@@ -18,7 +18,7 @@ export interface CollectContext {
   clock: Clock
   trees: Trees
   log: Logger
-  /** Retention of contents that a restored database does not know. */
+  /** Of contents that a restored database does not know. */
   quarantine_days: number
 }
 
@@ -44,7 +44,7 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
       const removed = await collectTree(context, store_id)
       if (removed > 0) log.info({ workspace_id: store_id, removed }, 'removed contents that no revision names')
     } catch (error) {
-      // A damaged tree must not stop the others. None of its contents are deleted, because its references are unknown.
+      // A damaged tree must not stop the others. It keeps its contents: its references are unknown.
       log.error({ err: error, workspace_id: store_id }, 'a tree could not be collected')
       trees.leftovers.collected(store_id, clock.now())
       await noteCollected(db, store_id, clock.now())
@@ -53,16 +53,15 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
 }
 
 /**
- * Deletes blobs that no root references, and that no writer has used within the grace time or since the oldest running publication began.
- * A fork made during the collection has a root that was kept when the roots were read, or a later one. A later revision consists of blobs
- * that its publication used and blobs of its base, which is marked or was itself published later.
- * @returns the number of deleted blobs
+ * Spares blobs that a root references, or a writer used within the grace time or since the oldest running publication began.
+ * A fork made meanwhile has a root that was kept when the roots were read, or a later one. A later revision consists of blobs that its
+ * publication used and blobs of its base, which is marked or was itself published later.
  */
 export async function collectTree(context: CollectContext, store_id: string): Promise<number> {
   const { db, clock, trees, quarantine_days } = context
   const now = clock.now()
   const grace_ms = now.getTime() - LIMITS.tree.blob_grace_seconds * 1000
-  // Read before the roots: a publication that begins later only uses blobs newer than this.
+  // Before the roots: a later publication only uses newer blobs.
   const since = (await readWorkspacesOfStore(db, store_id)).map((workspace_id) => trees.busySince(workspace_id)?.getTime() ?? Infinity)
   const before = new Date(Math.min(grace_ms, ...since))
   await forgetEarlier(db, store_id, now, trees.kept)
@@ -82,9 +81,7 @@ export async function collectTree(context: CollectContext, store_id: string): Pr
   return removed
 }
 
-/**
- * Roots that the store itself records. They differ from the rows if the database is older than the store. A missing record is made here.
- */
+/** The database may be older than the store. */
 async function recordedRoots({ db, trees, quarantine_days }: CollectContext, store_id: string, now: Date): Promise<Digest[]> {
   const lasts = trees.lastRevisions(store_id)
   const noted = await lasts.workspaces() // before the rows: a record is only made for an existing row

@@ -16,7 +16,7 @@ export function contentOf(bytes: Buffer): { content: Content; blobs: Buffer[] } 
   return listed(bytes.length, chunks.map(digestOf), sha256, chunks)
 }
 
-/** The old blobs are read again only to compute the digest, if the file is small enough to have one. */
+/** Only the digest of a small file needs the old blobs. */
 export async function appended(source: Source, old: Content, added: Buffer): Promise<{ content: Content; blobs: Buffer[] }> {
   const size = old.size + added.length
   if (!isChunked({ size })) return contentOf(Buffer.concat([await readPart(source, old, 0, old.size), added]))
@@ -67,7 +67,6 @@ export async function streamedContent(
   return { size, content: digestOf(list), sha256 }
 }
 
-/** Reads bytes of a file and verifies the digest of every blob. */
 export async function readPart(source: Source, file: Content, offset: number, length: number): Promise<Buffer> {
   const parts: Buffer[] = []
   for await (const part of partsOf(source, file, offset, length)) parts.push(part)

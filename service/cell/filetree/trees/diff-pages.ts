@@ -7,7 +7,7 @@ export interface NameDifference {
   after: Entry | null
 }
 
-/** Names that exist on one side only, in a page that has not been read. `namesOfRun` reads it. */
+/** The page has not been read. */
 export interface PageDifference {
   page: PageRef
   is: 'added' | 'deleted'
@@ -15,7 +15,6 @@ export interface PageDifference {
 
 type Difference = NameDifference | PageDifference
 
-/** Yields the differences in name order. Pages with equal digests are not read. */
 export async function* diffPages(reads: PageReads, before: PageRef | null, after: PageRef | null): AsyncGenerator<Difference> {
   if (before?.digest === after?.digest) return
   if (before === null || after === null) {
@@ -43,7 +42,6 @@ type Branch = Extract<Awaited<ReturnType<typeof load>>, { kind: 'branch' }> & { 
 async function* diffBranches(reads: PageReads, old: Branch, young: Branch): AsyncGenerator<Difference> {
   const shared = sharedLength(old.prefix, young.prefix)
   if (shared < old.prefix.length && shared < young.prefix.length) {
-    // The prefixes differ: no name is on both sides.
     const [first, second] = [{ page: old.ref, is: 'deleted' } as const, { page: young.ref, is: 'added' } as const]
     if (old.prefix < young.prefix) yield* [first, second]
     else yield* [second, first]
@@ -54,7 +52,7 @@ async function* diffBranches(reads: PageReads, old: Branch, young: Branch): Asyn
   for (const key of keys) yield* diffPages(reads, left.get(key) ?? null, right.get(key) ?? null)
 }
 
-/** Children by the first byte after the shared prefix. A branch with a longer prefix is one child. */
+/** A branch with a longer prefix is one child. */
 function childrenFrom({ ref, prefix, children }: Branch, shared: number): Map<string, PageRef> {
   if (prefix.length > shared) return new Map([[prefix.charAt(shared), ref]])
   return new Map(children.flatMap(([key, child]) => (child.kind === 'stored' ? [[key, child.ref] as const] : [])))

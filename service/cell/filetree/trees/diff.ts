@@ -3,7 +3,7 @@ import { diffPages, type NameDifference, namesOfRun, type PageDifference } from 
 import { type DirectoryEntry, type Entry, nameOf, weightOf, type TreePath } from './entries.ts'
 import type { PageReads } from './pages.ts'
 
-/** A difference between two trees. `entry` is the new entry, or the old one if it was deleted. */
+/** `entry` is the old one if it was deleted. */
 export interface TreeDifference {
   path: TreePath
   change: ChangeKind
@@ -12,14 +12,10 @@ export interface TreeDifference {
 
 export interface DiffCourse {
   skip: number
-  /** Returns which of this path and the paths below it the reader wants. */
   wants(path: TreePath): 'it' | 'below' | 'both' | 'nothing'
 }
 
-/**
- * Yields a directory, then its contents, names in byte order. A deleted directory yields one difference. Equal pages and skipped runs are
- * not read.
- */
+/** A deleted directory yields one difference. Equal pages and skipped runs are not read. */
 export async function* diffTrees(
   reads: PageReads,
   before: DirectoryEntry,
@@ -58,7 +54,6 @@ async function opened(reads: PageReads, run: PageDifference): Promise<(NameDiffe
   return names
 }
 
-/** Skips a run without reading it, if the reader wants everything in it. */
 function passedOver(course: DiffCourse, { page, is }: PageDifference, path: TreePath): boolean {
   const count = is === 'added' ? page.entries : page.names
   if (count > course.skip || course.wants(path) !== 'both') return false
@@ -102,10 +97,7 @@ export function noCounts(): Counts {
   return { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0 }
 }
 
-/**
- * Counts an edit without reading pages: a directory added whole counts by its page's totals. Edits below a directory that stays are counted
- * separately.
- */
+/** Reads no pages: a directory added whole counts by its page's totals. */
 export function countEdit(counts: Counts, before: Entry | null, after: Entry | null, is_whole: boolean): void {
   const change = changeOf(before, after)
   if (change !== null) counts[change] += 1

@@ -5,13 +5,10 @@ import { fail } from '../../../lib/fail.ts'
 
 type TextEdit = NonNullable<FilePatch['edits']>[number]
 
-/** Longest time that a patch blocks the event loop between two edits. */
+/** Bounds how long a patch blocks the event loop. */
 const TURN_MS = 20
 
-/**
- * Applies each edit to the result of the one before, as the agent does (machine/internal/agent/files). An edit reads the text at most three
- * times. A limit bounds the bytes that all edits of a patch read.
- */
+/** As in machine/internal/agent/files. An edit reads the text at most three times; a limit bounds all edits of a patch. */
 export async function applyEdits(content: Buffer, edits: readonly TextEdit[]): Promise<{ content: Buffer; replacements: number }> {
   if (!isText(content)) throw fail('validation_failed', 'edit_not_text', 'The file is not UTF-8 text')
   let replacements = 0
@@ -59,7 +56,7 @@ function count(text: Buffer, old_text: Buffer, all: boolean, index: number): num
   while (next() >= 0) {
     found += 1
     if (all) continue
-    // Overlapping occurrences are ambiguous as well.
+    // Overlapping occurrences are ambiguous, too.
     const message = 'The old text occurs more than once: add context, or set replace_all'
     throw fail('validation_failed', 'edit_ambiguous', message, { details: { index } })
   }
@@ -81,7 +78,7 @@ function replaced(text: Buffer, old_text: Buffer, new_text: Buffer, { found, byt
   return result
 }
 
-/** Shorter pieces are copied in JavaScript: 16 million native calls for one byte each would take seconds. */
+/** 16 million native calls for one byte each would take seconds. */
 const SHORT_BYTES = 32
 
 function copy(source: Buffer, from: number, to: number, target: Buffer, at: number): number {
@@ -91,8 +88,7 @@ function copy(source: Buffer, from: number, to: number, target: Buffer, at: numb
 }
 
 /**
- * Returns one position after the other, then -1. Reads each byte once (Knuth-Morris-Pratt): Buffer.indexOf takes the product of both
- * lengths for repetitive texts.
+ * Reads each byte once (Knuth-Morris-Pratt). Buffer.indexOf takes the product of both lengths for repetitive texts. @returns -1 at the end
  */
 function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () => number {
   const borders = bordersOf(old_text)
@@ -111,7 +107,7 @@ function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () =
   }
 }
 
-/** Length of the longest proper border of each prefix (Knuth-Morris-Pratt). */
+/** Longest proper border of each prefix. */
 function bordersOf(text: Buffer): Uint32Array {
   const borders = new Uint32Array(text.length)
   let length = 0

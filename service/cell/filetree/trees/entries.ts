@@ -1,6 +1,5 @@
 import type { Digest } from './blobs.ts'
 
-/** Totals of a stored page, so that the size of a tree is known without reading it. */
 export interface PageRef {
   digest: Digest
   names: number
@@ -13,9 +12,9 @@ export interface FileEntry {
   mode: number
   modified_ms: number
   size: number
-  /** Digest of the content, or of the list of its chunks. */
+  /** Of the content, or of the list of its chunks. */
   content: Digest
-  /** Digest of the whole content; null if the file is too large for a revision. */
+  /** null: too large for a revision. */
   sha256: Digest | null
 }
 
@@ -23,7 +22,7 @@ export interface DirectoryEntry {
   type: 'directory'
   mode: number
   modified_ms: number
-  /** null: the directory is empty. */
+  /** null: empty. */
   page: PageRef | null
 }
 
@@ -46,7 +45,7 @@ export function weightOf(entry: Entry): { entries: number; bytes: number } {
   }
 }
 
-/** Encodes a name in the tree's order: each UTF-8 byte is one character, so comparing strings compares bytes. */
+/** One character for each UTF-8 byte: strings compare in the tree's order. */
 export function bytesOf(name: string): string {
   return Buffer.from(name, 'utf8').toString('latin1')
 }
@@ -55,5 +54,5 @@ export function nameOf(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8')
 }
 
-/** Names from the root down; an empty path is the root. */
+/** Empty: the root. */
 export type TreePath = readonly string[]

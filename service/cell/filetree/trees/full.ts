@@ -1,4 +1,3 @@
-/** The tree would exceed a limit; nothing was published. */
 export class TreeFull extends Error {
   readonly what: 'bytes' | 'entries' | 'written'
 

@@ -5,14 +5,14 @@ import { LIMITS } from '../../../../contract/limits.ts'
 const BRACES_MAX = 3
 
 export interface Glob {
-  /** true: matches the path relative to the start of the search. false: matches the name in any directory. */
+  /** false: it matches the name in any directory. */
   of_path: boolean
   matches(subject: string): boolean
-  /** For a glob that ends with `/**`: matches the directory itself, all of whose contents match. */
+  /** For a glob that ends with `/**`: it matches a directory all of whose contents match. */
   whole: ((path: string) => boolean) | null
 }
 
-/** @returns null for a valid glob, else the problem. Same rules as machine/internal/agent/search. */
+/** As in machine/internal/agent/search. @returns null for a valid glob */
 export function globProblem(text: string): string | null {
   const bytes = Buffer.byteLength(text)
   if (bytes === 0 || bytes > LIMITS.search.glob_bytes_max) return `must have 1 to ${LIMITS.search.glob_bytes_max} bytes`
@@ -47,7 +47,7 @@ function isGlob(text: string): boolean {
   return groups === 0
 }
 
-/** @returns the index of the closing bracket; -1 if the class does not end or is empty */
+/** @returns -1 if the class does not end or is empty */
 function endOfClass(text: string, from: number): number {
   let i = from + 1
   if (text[i] === '^' || text[i] === '!') i++
@@ -59,7 +59,6 @@ function endOfClass(text: string, from: number): number {
   return -1
 }
 
-/** `**` matches directories if it is a whole segment; otherwise it equals `*`. */
 function expressionOf(glob: string): string {
   let out = ''
   let is_start = true // of a segment

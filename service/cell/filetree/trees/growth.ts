@@ -3,21 +3,15 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { DiskReserve } from '../../../lib/disk-reserve.ts'
 import { TreeFull } from './full.ts'
 
-/**
- * Bounds the bytes that a workspace writes per hour. The size limit covers the current revision alone. Earlier revisions stay for an hour,
- * so a caller that rewrites one file over and over would fill the disk.
- */
+/** Earlier revisions stay for an hour, beyond the size limit: a caller that rewrites one file over and over would fill the disk. */
 export interface Growth {
-  /**
-   * Reserves bytes before they are stored.
-   * @throws TreeFull if the workspace has written too much within the hour; dependency_unavailable if the disk is nearly full
-   */
+  /** @throws TreeFull if too much was written within the hour; dependency_unavailable if the disk is nearly full */
   take(workspace_id: string, bytes: number, disk_bytes: number): Promise<WriteReservation>
   readonly reserve: DiskReserve
 }
 
 export interface WriteReservation extends Disposable {
-  /** Corrects the count to the bytes really stored: existing blobs need no space. */
+  /** Existing blobs need no space. */
   stored(bytes: number): void
 }
 
@@ -25,10 +19,9 @@ export interface WriteReservation extends Disposable {
 const WINDOW_MS = (LIMITS.tree.blob_grace_seconds + 600) * 1000
 const MINUTE_MS = 60_000
 const NAMES_MAX = 20_000
-/** File systems allocate whole blocks. */
 const BLOCK_BYTES = 4096
 
-/** Minimum for a workspace whose disk was made smaller than its files, so that it can still delete files. */
+/** A workspace whose disk was made smaller than its files can still delete files. */
 const DISK_BYTES_MIN = 64 << 20
 
 type Minutes = Map<number, number>
@@ -67,11 +60,10 @@ export function sizeOnDisk(contents: readonly Buffer[]): number {
   return contents.reduce((sum, { length }) => sum + Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES, 0)
 }
 
-/** Stores in which refused changes may have left contents. */
+/** Refused changes may have left contents in these stores. */
 export interface Leftovers {
   note(store_id: string): void
   due(): string[]
-  /** Blobs unused since `before` were removed. */
   collected(store_id: string, before: Date): void
 }
 

@@ -8,10 +8,7 @@ import { changeOf, diffTrees, noCounts } from './diff.ts'
 import type { DirectoryEntry, Entry } from './entries.ts'
 import { editTree, emptyRoot, findEntry, listEntries, type TreeChange } from './tree.ts'
 
-/*
- * The model is a map from paths to entries, and a history is a list of such maps. Each step is applied to the tree and to the model; both
- * must stay equal.
- */
+/* After each step, the tree must equal the model: a map from paths to entries. */
 
 type Model = ReadonlyMap<string, Entry>
 type Step =
@@ -45,7 +42,6 @@ const keyOf = (path: readonly string[]) => path.join('/')
 const isDirectory = (model: Model, path: readonly string[]) => path.length === 0 || model.get(keyOf(path))?.type === 'directory'
 const below = (model: Model, path: readonly string[]) => [...model.keys()].filter((key) => key.startsWith(`${keyOf(path)}/`))
 
-/** @returns the new model and the equal changes of a tree; null if the step does not fit */
 function take(model: Model, each: Exclude<Step, { kind: 'restore' }>): { next: Model; changes: TreeChange[] } | null {
   const { path } = each
   const there = model.get(keyOf(path))
@@ -119,7 +115,6 @@ async function contentOf(
   return all
 }
 
-/** A deleted directory counts once, without its contents. */
 function modelDiff(before: Model, after: Model): string[] {
   const lines: string[] = []
   for (const key of new Set([...before.keys(), ...after.keys()])) {
@@ -194,7 +189,6 @@ async function moving(
   }
 }
 
-/** Checks that a diff with `skip` yields exactly the remaining lines. */
 async function sameInPages(
   reads: Parameters<typeof listEntries>[0],
   before: DirectoryEntry,

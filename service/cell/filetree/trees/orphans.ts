@@ -21,13 +21,12 @@ const DAY_MS = 24 * 3600 * 1000
 const MARK = 'stranger'
 
 /**
- * Removes orphan trees (decision 70): those of deleted workspaces at once, unknown ones after the quarantine. A restored database does not
- * know later workspaces.
- * @returns the number of removed folders
+ * Decision 70. Unknown trees go after the quarantine: a restored database does not know later workspaces. @returns the number of removed
+ * folders
  */
 export async function removeOrphanTrees(context: OrphansContext, signal: AbortSignal): Promise<number> {
   const { db, trees, log } = context
-  // List the folders first: a folder is only made for an existing row.
+  // Folders first: a folder is only made for an existing row.
   const ids = await trees.stored()
   const fates = await readStoreOwnerStates(db, ids)
   let removed = 0
@@ -61,7 +60,7 @@ async function isOver(context: OrphansContext, store_id: string, fate: 'kept' | 
   return false
 }
 
-/** Drops orphan forks of a store after the quarantine. @returns false if the store still has one */
+/** @returns false if the store still has an orphan fork */
 async function dropOrphanForks(trees: Trees, store_id: string, is_old: (since: number) => boolean): Promise<boolean> {
   const lasts = trees.lastRevisions(store_id)
   const strangers = await orphanForksOf(lasts)

@@ -3,16 +3,15 @@ import { BlobError } from './blobs.ts'
 import { type Entry, type PageRef, weightOf } from './entries.ts'
 
 /*
- * A directory is a tree of pages, split by the bytes of its names. A leaf holds up to LEAF_NAMES_MAX names. A branch holds the common
- * prefix of its names and one page for each next byte. The pages depend on the names alone: equal directories have equal pages, whatever
- * their history.
+ * A directory is a tree of pages, split by the bytes of its names: a branch has one page for each byte after the common prefix. Pages
+ * depend on the names alone: equal directories have equal pages, whatever their history.
  */
 
 export const LEAF_NAMES_MAX = 128
 
-/** A name in bytes (see `bytesOf`) with its entry. */
+/** The name is in bytes (see `bytesOf`). */
 export type Named = readonly [name: string, entry: Entry]
-/** A null entry removes the name. */
+/** null removes the name. */
 export type Edit = readonly [name: string, entry: Entry | null]
 
 interface Leaf {
@@ -22,7 +21,7 @@ interface Leaf {
 interface Branch {
   kind: 'branch'
   prefix: string
-  /** Pages by the byte after the prefix, in order; '' for the name that equals the prefix. */
+  /** By the byte after the prefix; '' for the name that equals the prefix. */
   children: readonly (readonly [key: string, page: Page])[]
 }
 type Page = { kind: 'stored'; ref: PageRef } | Leaf | Branch
@@ -31,7 +30,7 @@ export interface PageReads {
   blobs: Pick<Blobs, 'get'>
 }
 
-/** Applies edits, which must be sorted and have distinct names. Stores nothing. */
+/** Edits must be sorted and distinct. */
 export async function editPages(reads: PageReads, ref: PageRef | null, edits: readonly Edit[]): Promise<Page | null> {
   return edit(reads, ref === null ? null : { kind: 'stored', ref }, edits)
 }
@@ -69,7 +68,7 @@ async function editBranch(reads: PageReads, page: Branch, edits: readonly Edit[]
   return children.length === 1 && only !== undefined ? only[1] : { kind: 'branch', prefix: page.prefix, children }
 }
 
-/** Adds names that do not start with the prefix of the page. */
+/** No name starts with the prefix of the page. */
 async function combine(reads: PageReads, at: Page | null, added: readonly Named[]): Promise<Page | null> {
   if (added.length === 0) return at
   if (at === null) return build(added)
@@ -90,7 +89,7 @@ async function combine(reads: PageReads, at: Page | null, added: readonly Named[
   return { kind: 'branch', prefix, children }
 }
 
-/** Builds the canonical pages of sorted names. Pure. */
+/** The names must be sorted. */
 function build(names: readonly Named[]): Page | null {
   if (names.length === 0) return null
   if (names.length <= LEAF_NAMES_MAX) return { kind: 'leaf', names }
@@ -143,7 +142,6 @@ function namesIn(page: Page): number {
   }
 }
 
-/** Passes the new pages to `put`; stored pages are not written again. */
 export async function savePages(page: Page | null, put: (content: Buffer) => Digest): Promise<PageRef | null> {
   return page === null ? null : save(page, put)
 }
@@ -221,7 +219,7 @@ async function loaded(reads: PageReads, page: Page): Promise<Leaf | Branch> {
 export async function load({ blobs }: PageReads, { digest }: PageRef): Promise<Leaf | Branch> {
   const [kind, ...rest] = JSON.parse((await blobs.get(digest)).toString('utf8')) as [string, ...unknown[]]
   if (kind === 'leaf') return { kind, names: (rest as [string, ...Packed][]).map(([name, ...packed]) => [name, unpack(packed)]) }
-  // The digest proves that Berth wrote this blob: any other kind is a corrupt reference.
+  // The digest proves that Berth wrote this blob: the reference is corrupt.
   if (kind !== 'branch') throw new BlobError('corrupt', digest)
   const [prefix, ...children] = rest as [string, ...[string, ...PackedRef][]]
   return { kind, prefix, children: children.map(([key, ...ref]) => [key, { kind: 'stored', ref: unpackRef(ref) }]) }
@@ -241,7 +239,7 @@ function encodeBranch(prefix: string, children: readonly (readonly [string, Page
   return Buffer.from(JSON.stringify(['branch', prefix, ...children.map(([key, ref]) => [key, ...packRef(ref)])]))
 }
 
-/** Encodes an entry for its digest. The order of the fields is part of the format. */
+/** The order of the fields is part of the format. */
 export function pack(entry: Entry): Packed {
   switch (entry.type) {
     case 'file': {

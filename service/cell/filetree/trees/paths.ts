@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { bytesOf, type DirectoryEntry, type Entry, type TreePath } from './entries.ts'
 import { findName, type PageReads } from './pages.ts'
 
-/** Nothing outside this directory exists (Cell, "File-first rules" 5). */
+/** Nothing outside it exists (Cell, "File-first rules" 5). */
 export const TREE_ROOT = '/home/user'
 
 const ROOT_NAMES = ['home', 'user']
@@ -11,17 +11,17 @@ const LINKS_MAX = 40
 export type Resolved =
   | { kind: 'found'; path: TreePath; entry: Entry }
   | { kind: 'missing'; path: TreePath }
-  /** A parent directory is missing: `path` is the first missing one, `rest` the names after it. */
+  /** `path` is the first missing directory, `rest` the names after it. */
   | { kind: 'no_parent'; path: TreePath; rest: readonly string[]; by_link: boolean }
   | { kind: 'outside' | 'not_a_directory' | 'unresolvable' }
 
-/** A name still to be looked up. `by_link`: it comes from the target of a link, not from the caller. */
+/** `by_link`: the name comes from a link's target, not from the caller. */
 interface Pending {
   name: string
   by_link: boolean
 }
 
-/** @param follow whether to follow a link at the end of the path; a link before a trailing slash is always followed */
+/** @param follow a link at the end; before a trailing slash it is always followed */
 export async function resolvePath(
   reads: PageReads,
   root: DirectoryEntry,
@@ -73,7 +73,7 @@ export async function resolvePath(
   return { kind: 'found', path: at.slice(ROOT_NAMES.length), entry }
 }
 
-/** Returns true if the text of a path leads out of the tree. A link in the tree may lead out as well. */
+/** A link in the tree may lead out as well. */
 export function leavesTree(path: string): boolean {
   const at: string[] = []
   for (const { name } of namesOf(path, false)) {

@@ -1,14 +1,13 @@
 import { RE2JS } from 're2js'
 import type { FileSearch } from '../../../../contract/schemas/cell/search.ts'
 
-/** Position and length of a match in a line, in bytes. */
 export interface Hit {
   at: number
   length: number
 }
 
 export interface SearchPattern {
-  /** Quick check of a whole file: false if no line can match. */
+  /** false: no line of the file can match. */
   possible(content: Buffer): boolean
   find(line: Buffer): Hit | null
 }
@@ -16,7 +15,7 @@ export interface SearchPattern {
 /** Larger programs cost too much per byte. */
 const INSTRUCTIONS_MAX = 10_000
 
-/** @returns null if the pattern can be searched for, else the problem */
+/** @returns null for a valid pattern */
 export function patternProblem(search: Pick<FileSearch, 'pattern' | 'regex' | 'case_insensitive'>): string | null {
   if (search.regex !== true && /[\n\0]/.test(search.pattern)) return 'must not contain a line break or NUL: lines are matched one by one'
   try {

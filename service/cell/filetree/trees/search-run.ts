@@ -13,11 +13,10 @@ export interface SearchTask {
   begin: Bookmark
   entry: Entry
   path: string
-  /** Deadline by this thread's `performance.now()`. The caller ends the thread if the search overruns it. */
+  /** By this thread's `performance.now()`. */
   until_ms: number
 }
 
-/** Maximum bytes of a line in a match. */
 const TEXT_BYTES_MAX = 1000
 const LINES_PER_LOOK = 1024
 
@@ -30,7 +29,7 @@ class Stop extends Error {
   }
 }
 
-/** Searches as the machine's agent does (machine/internal/agent/search). Returns the matches so far when it reaches a limit. */
+/** As in machine/internal/agent/search. */
 export async function runSearch(reads: PageReads, task: SearchTask): Promise<SearchResult> {
   const { search, entry, until_ms } = task
   const state: State = {
@@ -92,7 +91,7 @@ async function searchDirectory(
   for await (const { name, entry } of listEntries(state.reads, directory)) {
     const { passed, on, rest } = nextOf(steps, name)
     if (passed) continue
-    // A file may have replaced the directory of the position: then all of its lines are searched.
+    // A file may have replaced the directory: all of its lines are searched.
     state.at = on && !(rest.length > 0 && entry.type === 'file') ? state.begin : { path: `${relative}${name}`, number: 0 }
     state.entries += 1
     if (state.entries > LIMITS.search.entries_max) throw new Stop('entry_limit')

@@ -20,11 +20,10 @@ export interface Searcher {
 }
 
 export interface Searches {
-  /** Searches in a separate thread, until the time limit counted from the call, or until the caller aborts. */
   search(who: Searcher, order: Omit<SearchOrder, 'within_ms'>, signal: AbortSignal): Promise<SearchResult>
 }
 
-/** After this grace the thread is terminated and its matches are lost: it may be busy with one line. */
+/** A thread may be stuck in one line: it is then terminated, and its matches are lost. */
 const LATE_MS = 2000
 const HEAP_MIB_MAX = 512
 const { at_once_max, at_once_per_organization_max, waiting_max, waiting_per_organization_max, per_workspace_max } = LIMITS.tree_search
@@ -78,7 +77,7 @@ function crowded() {
   return fail('service_unavailable', null, 'Too many searches are waiting', { retry_after_seconds })
 }
 
-/** Keeps threads for reuse: starting one takes longer than most searches. There are as many threads as concurrent searches. */
+/** Starting a thread takes longer than most searches. */
 function createThreads() {
   const idle: Worker[] = []
   const begin = (): Worker => {

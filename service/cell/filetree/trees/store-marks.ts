@@ -7,12 +7,12 @@ const DAY_MS = 24 * 3600 * 1000
 const BEHIND = 'behind'
 const STRANGER = 'stranger'
 
-/** Marks a store as ahead of the database, to keep contents that another restore may know. */
+/** Another restore may know the contents. */
 export async function markStoreAhead(store: string, now: Date): Promise<void> {
   await writeMark(path.join(store, BEHIND), now)
 }
 
-/** @returns the time of the mark (milliseconds): blobs last used until then are kept. null: no mark; an expired one is removed. */
+/** @returns milliseconds: blobs last used until then are kept; null: no mark */
 export async function storeAheadSince(store: string, now: Date, quarantine_days: number): Promise<number | null> {
   const mark = path.join(store, BEHIND)
   const since = await timeOf(mark)
@@ -21,7 +21,7 @@ export async function storeAheadSince(store: string, now: Date, quarantine_days:
   return null
 }
 
-/** @returns workspaces without a row, with the time (milliseconds) since when */
+/** Workspaces without a row, with the time since when (milliseconds). */
 export async function orphanForksOf(lasts: LastRevisions): Promise<Map<string, number>> {
   const strangers = new Map<string, number>()
   for (const workspace_id of await lasts.workspaces()) {

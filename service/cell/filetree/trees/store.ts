@@ -5,16 +5,16 @@ import type { Digest } from './blobs.ts'
 
 export interface TreeRow {
   revision: number
-  /** null: the tree is empty and was never written. */
+  /** null: never written. */
   root: Digest | null
   created_at: Date
-  /** The workspace whose store holds the contents: its own, or the one it was forked from. */
+  /** A fork has the store of its source. */
   store_id: string
   execution_id: string | null
   bytes_max: number
 }
 
-/** @returns null if no file-first workspace has this id */
+/** @returns null: no file-first workspace has this id */
 export async function readTree(db: Db, workspace_id: string): Promise<TreeRow | null> {
   const row = await db
     .selectFrom('trees as t')
@@ -29,7 +29,6 @@ export async function readTree(db: Db, workspace_id: string): Promise<TreeRow | 
   return { revision, root, created_at, execution_id, store_id: row.store_id ?? row.workspace_id, bytes_max }
 }
 
-/** Works also for a workspace that is being deleted. */
 export async function readStore(db: Db, workspace_id: string): Promise<string> {
   const row = await db.selectFrom('trees').select('store_id').where('workspace_id', '=', workspace_id).executeTakeFirst()
   return row?.store_id ?? workspace_id
@@ -46,7 +45,6 @@ export async function readEarlierRoot(db: Db, workspace_id: string, revision: nu
   return row?.root
 }
 
-/** Response to a change with an Idempotency-Key. */
 export interface KeptAnswer {
   key: string
   fingerprint: Buffer
@@ -59,14 +57,14 @@ export interface TreeMove {
   root: Digest
   entries: number
   bytes: number
-  /** Compared with the revision before; null: too many to count. */
+  /** null: too many to count. */
   changes: TreeCounts | null
   made_by: MadeBy | null
   now: Date
   kept: KeptAnswer | null
 }
 
-/** Advances the tree, if it is still at the base revision and no command runs on it. @returns false otherwise */
+/** @returns false if the tree is past the base revision, or a command runs on it */
 export async function moveTree(db: Db, move: TreeMove): Promise<boolean> {
   const { workspace_id, base_revision, root, entries, bytes, now, kept } = move
   const [changes, made_by] = [move.changes, move.made_by].map((value) => (value === null ? null : JSON.stringify(value)))
@@ -111,7 +109,6 @@ export async function readKept(db: Db, workspace_id: string, key: string): Promi
   return row ?? null
 }
 
-/** Drops also its revisions and keys. */
 export async function dropTree(db: Db, workspace_id: string): Promise<void> {
   await db.deleteFrom('trees').where('workspace_id', '=', workspace_id).execute()
 }

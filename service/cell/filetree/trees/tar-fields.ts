@@ -32,7 +32,7 @@ export function textOf(bytes: Buffer): string {
   }
 }
 
-/** Parses octal digits, or the base-256 form that GNU tar uses for larger numbers. */
+/** GNU tar has a base-256 form for larger numbers. */
 export function numberAt(block: Buffer, at: number, length: number): number {
   const field = block.subarray(at, at + length)
   if (((field[0] ?? 0) & 0x80) !== 0) {

@@ -2,7 +2,7 @@ import { BLOCK } from '../../../lib/tar-write.ts'
 import { checkSum, decimal, notATar, numberAt, plainName, recordsOf, textAt, textOf } from './tar-fields.ts'
 import { type Holes, holesOfHead, piecesOfExtension, piecesOfMap, withHoles } from './tar-sparse.ts'
 
-/** An entry of a tar, not validated. */
+/** The values are not validated. */
 export interface TarItem {
   name: string
   type: 'file' | 'directory' | 'symlink' | 'hard_link' | 'other'
@@ -20,17 +20,15 @@ const TYPES: Readonly<Record<string, TarItem['type']>> = {
   '2': 'symlink',
   '5': 'directory',
 }
-/** Enough for a name, a target and a few more records. */
 const EXTENDED_BYTES_MAX = 64 << 10
 
-/** Streaming tar reader. The caller must read the content of a file before it asks for the next entry. */
+/** The caller must read a file's content before the next entry. */
 export class TarReader {
   readonly #source: AsyncIterator<Buffer>
   #pending: Buffer = Buffer.alloc(0)
-  /** Bytes left of the current entry's content and padding. */
   #content_left = 0
   #padding_left = 0
-  /** Holes of the current entry; null: it is not sparse. */
+  /** null: not sparse. */
   #holes: Holes | null = null
   #bytes_left: number
   readonly #too_large: () => Error
@@ -99,13 +97,12 @@ export class TarReader {
     }
   }
 
-  /** Reads the rest of the sparse map. The remaining content is data. */
   async #mapped(holes: Holes): Promise<Holes> {
     if (holes.map === 'in_content') holes.pieces = await piecesOfMap(() => this.#mapBlock())
     while (holes.map === 'goes_on') piecesOfExtension(holes, await this.#block())
     const data = holes.pieces.reduce((all, { size }) => all + size, 0)
     if (data !== this.#content_left || data > holes.size) throw notATar()
-    // A tree stores every byte, so holes count at full size.
+    // A tree stores every byte: holes count at full size.
     this.#bytes_left -= holes.size - data
     if (this.#content_left > this.#bytes_left) throw this.#too_large()
     return holes
@@ -123,7 +120,6 @@ export class TarReader {
     return block
   }
 
-  /** Skips the padding that tar programs write after the end. */
   async #end(): Promise<null> {
     for (;;) if ((await this.#take(BLOCK, true, true)) === null) return null
   }

@@ -6,10 +6,9 @@ interface Piece {
 }
 
 export interface Holes {
-  /** Size including the holes. */
   size: number
   pieces: Piece[]
-  /** Location of the rest of the map: in the content (version 1.0), in extension blocks, or nowhere. */
+  /** `in_content`: version 1.0. `goes_on`: extension blocks. */
   map: 'in_content' | 'goes_on' | 'whole'
 }
 
@@ -17,9 +16,7 @@ const PIECES_MAX = 64 << 10
 const LINE_BYTES_MAX = 20
 const ZEROS = Buffer.alloc(64 << 10)
 
-/**
- * Reads the sparse header of PAX format 1.0 or of the old GNU format. @returns null for a file without holes; 'unknown' for other formats
- */
+/** PAX format 1.0 or the old GNU format. @returns null: no holes */
 export function holesOfHead(block: Buffer, flag: string, said: ReadonlyMap<string, string>): Holes | 'unknown' | null {
   if (flag === 'S') {
     const holes: Holes = { size: numberAt(block, 483, 12), pieces: [], map: 'goes_on' }
@@ -32,7 +29,6 @@ export function holesOfHead(block: Buffer, flag: string, said: ReadonlyMap<strin
   return { size: decimal(size), pieces: [], map: 'in_content' }
 }
 
-/** Reads an extension block of the old GNU format, between header and content. */
 export function piecesOfExtension(holes: Holes, block: Buffer): void {
   addPieces(holes, block, { at: 0, count: 21 })
 }
@@ -45,7 +41,7 @@ function addPieces(holes: Holes, block: Buffer, { at, count }: { at: number; cou
   holes.map = block[end] === 0 ? 'whole' : 'goes_on'
 }
 
-/** Reads the map: the number of pieces, then offset and size of each, one number per line, padded to a block. */
+/** Format: the number of pieces, then offset and size of each, one number per line, padded to a block. */
 export async function piecesOfMap(nextBlock: () => Promise<Buffer>): Promise<Piece[]> {
   let block: Buffer = Buffer.alloc(0)
   let at = 0
@@ -66,7 +62,6 @@ export async function piecesOfMap(nextBlock: () => Promise<Buffer>): Promise<Pie
   return pieces
 }
 
-/** Yields the file with its holes as zeros. */
 export async function* withHoles({ size, pieces }: Holes, data: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
   let written = 0
   let held: Buffer = Buffer.alloc(0)

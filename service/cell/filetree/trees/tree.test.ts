@@ -48,8 +48,6 @@ const file = (text: string, modified_ms: number, mode = 0o644): Entry => {
   return { type: 'file', mode, modified_ms, size: text.length, content: sha256, sha256 }
 }
 
-// The model: a map from paths to attributes.
-
 type Attributes = Exclude<Entry, { type: 'directory' }> | { type: 'directory'; mode: number; modified_ms: number }
 type Model = Map<string, Attributes>
 

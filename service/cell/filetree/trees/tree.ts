@@ -5,14 +5,13 @@ import { countEdit, type Counts, noCounts } from './diff.ts'
 import { bytesOf, type DirectoryEntry, type Entry, nameOf, type TreePath } from './entries.ts'
 import { type Edit, editPages, findName, findNames, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
 
-/** The changes of one publication must have different paths. A change below a directory that is put applies inside it. */
+/** Paths must differ. A change below a directory that is put applies inside it. */
 export type TreeChange =
-  /** Adds or replaces an entry. A directory brings all that its page references. */
+  /** A directory brings all that its page references. */
   | { kind: 'put'; path: TreePath; entry: Entry }
   | { kind: 'remove'; path: TreePath }
   | { kind: 'set'; path: TreePath; mode?: number; modified_ms?: number }
 
-/** The change does not fit: its path has no entry, or a parent is not a directory. */
 export class TreeMismatch extends Error {
   readonly path: TreePath
 
@@ -28,14 +27,14 @@ export function emptyRoot(created_at: Date): DirectoryEntry {
 
 export interface EditedTree {
   root: DirectoryEntry
-  /** Digest of the blob that holds the root. Equal trees have equal digests. */
+  /** Equal trees have equal digests. */
   digest: Digest
-  /** Blobs that the earlier tree may not have. */
+  /** The earlier tree may lack them. */
   blobs: Buffer[]
   counts: Counts
 }
 
-/** Applies changes. A directory whose names change is modified at `modified_ms`, unless a change sets its time. */
+/** A directory whose names change gets `modified_ms`, unless a change sets its time. */
 export async function editTree(
   reads: PageReads,
   root: DirectoryEntry,
@@ -62,7 +61,7 @@ export async function readRoot({ blobs }: PageReads, digest: Digest): Promise<Di
   return entry
 }
 
-/** Finds an entry without following links. @returns null if there is none */
+/** Does not follow links. */
 export async function findEntry(reads: PageReads, root: DirectoryEntry, path: TreePath): Promise<Entry | null> {
   let at: Entry = root
   for (const name of path) {
@@ -80,9 +79,9 @@ export async function* listEntries(reads: PageReads, directory: DirectoryEntry):
 
 export interface Marks {
   has(digest: Digest): boolean
-  /** Pages by full digest: markTree skips everything below a marked page, so it must not confuse two. */
+  /** By full digest: markTree skips all below a marked page, so it must not confuse two. */
   readonly pages: Set<Digest>
-  /** Contents by a part of their digest, because they are many. A collision only keeps a blob longer. */
+  /** By a part of the digest, because they are many. A collision only keeps a blob longer. */
   readonly contents: Set<number>
 }
 
@@ -114,7 +113,6 @@ function partOf(digest: Digest): number {
   return Number.parseInt(digest.slice(0, 13), 16)
 }
 
-/** A larger file is a list of chunks of this size. */
 export const CHUNK_BYTES = 4 << 20
 
 export function isChunked({ size }: { size: number }): boolean {
@@ -131,12 +129,10 @@ export function encodeChunks(chunks: readonly Digest[]): Buffer {
   return Buffer.from(JSON.stringify(['chunks', ...chunks]))
 }
 
-/** The blob that holds a root. Its digest identifies the tree. */
 export function encodedRoot(root: DirectoryEntry): Buffer {
   return Buffer.from(JSON.stringify(['root', ...pack(root)]))
 }
 
-/** The change of an entry, with the changes below it by name. */
 interface Gathered {
   change: TreeChange | null
   below: Map<string, Gathered>
@@ -189,7 +185,7 @@ async function editDirectory(editing: Editing, directory: DirectoryEntry, gather
   return { type: 'directory', mode, modified_ms, page }
 }
 
-/** Counts the entry. Edits inside contents that the change brings along are not counted again. */
+/** Contents that the change brings along are counted as a whole. */
 async function editEntry(editing: Editing, before: Entry | null, gathered: Gathered, path: TreePath): Promise<Entry | null> {
   const is_whole = bringsContents(before, gathered.change)
   const after = await editedEntry(is_whole ? { ...editing, counts: null } : editing, before, gathered, path)

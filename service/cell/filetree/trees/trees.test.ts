@@ -173,7 +173,7 @@ test('contents that are put again during their collection stay', async () => {
   bed.clock.ahead_ms += 3 * LIMITS.tree.blob_grace_seconds * 1000
   let published: Promise<unknown> = Promise.resolve()
   {
-    // The roots are read and marked, and nothing is removed yet: now the content is put again.
+    // The roots are marked, and nothing is removed yet.
     using _ = armFailpoint('tree.T3', async () => {
       published = write(id, 2, 'a', 'given up')
       await published
@@ -252,7 +252,6 @@ test('an orphan tree is removed after the quarantine, also across restarts; one 
   assert.deepEqual(await look(bed.trees), [true, true, false, true])
   bed.clock.ahead_ms += 6.9 * DAY_MS
   assert.deepEqual(await look(bed.second()), [true, true, false, true])
-  // Another restore knows one of these trees again: it is no orphan any more.
   const id = await bed.open()
   await superuser.updateTable('trees').set({ collected_at: bed.clock.now() }).where('workspace_id', '=', id).execute()
   await rename(bed.trees.folder(returned), bed.trees.folder(id))

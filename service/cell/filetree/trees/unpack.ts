@@ -6,7 +6,7 @@ import type { Entry } from './entries.ts'
 import { isName } from './names.ts'
 import { type TarItem, TarReader } from './tar-read.ts'
 
-/** Entries of a tar by path, each after its directories. `null`: a directory that the tar only implies. */
+/** By path, each after its directories. null: the tar only implies the directory. */
 export interface Unpacked {
   entries: Map<string, Entry | null>
   count: number
@@ -15,7 +15,6 @@ export interface Unpacked {
 
 export interface UnpackOptions {
   bytes_max: number
-  /** Keeps symbolic links that lead out of the directory. */
   links_out: boolean
   put(contents: readonly Buffer[]): Promise<unknown>
 }
@@ -24,7 +23,6 @@ const BATCH_BYTES = 4 << 20
 const BATCH_BLOBS = 256
 const DEPTH_MAX = 1024
 
-/** Reads a whole tar and stores its contents, without changing the tree. Refuses entries outside the directory. */
 export async function unpackTar(source: AsyncIterable<Buffer>, options: UnpackOptions): Promise<Unpacked> {
   const { bytes_max, put } = options
   const tar = new TarReader(source, bytes_max, () => tarTooLarge(bytes_max))
@@ -96,7 +94,7 @@ async function entryOf(item: TarItem, path: string, unpacked: Unpacked, { tar, s
   }
 }
 
-/** Judges by the text: links are never followed here. */
+/** Links are never followed here. */
 function leadsOut(path: string, target: string): boolean {
   if (target.startsWith('/')) return true
   let depth = path.split('/').length - 1

@@ -44,7 +44,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
         take: takeOn(socket),
         reader: ({ say, exited, refused }) =>
           createFrameReader(from, {
-            // Hand-built JSON: base64 needs no escaping, and this line dominates the cost of a stream.
+            // Base64 needs no escaping, and this line dominates the cost of a stream.
             output: (stream, offset, data) =>
               say(`{"type":"output","stream":"${stream}","offset":${offset},"data":"${data.toString('base64')}"}`),
             exit: (ending) => exited(JSON.stringify({ type: 'exit', ...ending })),
@@ -54,7 +54,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
   }
 }
 
-/** Waits while the command does not read, and so stops reading from the client. A closed stdin is reported, and the output goes on. */
+/** Stops reading from the client while the command does not read. A closed stdin does not end the output. */
 async function writeAll(ticket: MachineCallLease, call: StdinCaller, socket: WebSocket, part: StdinPart): Promise<ExecStdin> {
   try {
     for (;;) {
@@ -68,7 +68,7 @@ async function writeAll(ticket: MachineCallLease, call: StdinCaller, socket: Web
   }
 }
 
-/** Ignores a signal that arrives after the end of the command: the exit event reports the end. */
+/** The exit event reports the end. */
 async function unlessEnded(signalled: () => Promise<unknown>): Promise<void> {
   try {
     await signalled()

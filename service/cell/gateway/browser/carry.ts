@@ -11,7 +11,7 @@ export function promisedBytes(answer: IncomingMessage): number {
   throw new AgentFailure('nonsense', 'The agent announced no number of bytes, or too many')
 }
 
-/** Sends bytes from the guest under the cell's own headers. A browser that shows them must never run them with this origin's rights. */
+/** A browser that shows guest bytes must never run them with this origin's rights. */
 export function carry(answer: IncomingMessage, bytes: number, content_type: string, watch: (response: ServerResponse) => void) {
   const headers: OutgoingHttpHeaders = {
     'content-type': content_type,

@@ -20,7 +20,7 @@ export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps,
   }
 }
 
-/** Reports an expired offset as an event, so that followers handle it like any other event. */
+/** Followers handle an event like any other. */
 async function answerExpired(response: ServerResponse, encoding: EventEncoding, expired: Failure, request_id: string): Promise<void> {
   startStream(response, encoding)
   response.end(encoding.error(expired, request_id))

@@ -6,7 +6,7 @@ import type { AgentExec } from '../../host/agent-asked.ts'
 import { environmentWith, type WorkspaceEnvironment } from '../environment.ts'
 import type { GivenVariables } from '../secret-variables.ts'
 
-/** A validated command without its environment. Holds no secret values. */
+/** Holds no secret values. */
 export type AskedCommand = Omit<AgentExec, 'env'> & { asked_env: Readonly<Record<string, string>>; secret_refs: readonly string[] }
 
 export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
@@ -29,7 +29,7 @@ export function plainCommandOf(asked: ExecStart, session_id: string): AskedComma
   }
   return {
     session_id,
-    // The names, not the values, of secrets: a rotation keeps the fingerprint, and it reveals no value.
+    // Without the values of secrets: a rotation keeps the fingerprint, and it reveals no value.
     fingerprint: fingerprintOf({ ...command, ...open, ...(secret_refs.length === 0 ? {} : { secret_refs }) }, asked.env ?? {}, stdin),
     ...command,
     ...open,
@@ -105,7 +105,7 @@ function stdinOf({ stdin = '', stdin_encoding }: ExecStart): Buffer {
   return bytes
 }
 
-/** Identifies the request behind an id, with its defaults. The order of the environment does not matter. */
+/** The order of the environment does not matter. */
 function fingerprintOf(command: object, env: Record<string, string>, stdin: Buffer): string {
   const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))
   return createHash('sha256')

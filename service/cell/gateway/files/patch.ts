@@ -30,7 +30,7 @@ function invalid(message: string) {
   return fail('validation_failed', 'patch_invalid', message)
 }
 
-/** A patch with a whole content determines the file's digest. */
+/** Whole content determines the file's digest. */
 function confirmed({ content }: FilePatch, result: PatchResult): PatchResult {
   if (content === undefined || createHash('sha256').update(content).digest('hex') === result.revision) return result
   throw new AgentFailure('nonsense', 'The agent acknowledged another content than it was sent')

@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { startRawRead } from '../../host/raw-read.ts'
 
-/** Below this size, a reusable connection is worth more than a raw read. */
+/** Below, a reusable connection is worth more than a raw read. */
 const TAPPED_BYTES_MIN = 512 << 10
 
-/** Relays an agent's answer at the client's pace. Rejects when either side breaks off, and destroys both. */
+/** Rejects when either side breaks off, and destroys both. */
 export async function pipeFile(file: IncomingMessage, bytes: number, response: ServerResponse): Promise<void> {
   if (bytes < TAPPED_BYTES_MIN || file.complete) return pipeline(file, response)
   try {

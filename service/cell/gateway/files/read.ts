@@ -26,7 +26,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_i
     async stream(response) {
       response.writeHead(part.kind === 'range' ? 206 : 200, { ...described.headers, ...ticket.read_headers })
       endWhenIdle(file, response, ticket, agent_idle_ms)
-      // If either side breaks off, the rest is destroyed: the reader must not mistake a part for the whole.
+      // The reader must not mistake a part for the whole.
       const { bytes } = described
       const carried = bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pipeFile(file, bytes, response)
       await carried.catch(() => undefined)
@@ -41,7 +41,7 @@ function sizesOf({ offset, length }: { offset?: number; length?: number }): { of
   return { ...(offset === undefined ? {} : { offset }), ...(length === undefined ? {} : { length }) }
 }
 
-/** Builds the headers from validated values: no bytes of the agent's headers are copied. `bytes` null: the length is unknown. */
+/** No bytes of the agent's headers are copied. `bytes` null: the length is unknown. */
 function describe(file: IncomingMessage, part: Part): { size: number; bytes: number | null; headers: OutgoingHttpHeaders } {
   const size = countOf(file, 'x-file-size')
   const offset = part.kind === 'unsatisfiable' ? 0 : (part.offset ?? 0)
@@ -63,7 +63,7 @@ function describe(file: IncomingMessage, part: Part): { size: number; bytes: num
 function promisedBytes(file: IncomingMessage, part: Part, size: number, offset: number): number {
   const length = part.kind === 'unsatisfiable' ? 0 : (part.length ?? size)
   const bytes = Math.max(0, Math.min(length, size - offset))
-  // An empty file's length is not compared: it is refused, or handled above.
+  // An empty file is refused, or handled above.
   if (size === 0 || countOf(file, 'content-length') === bytes) return bytes
   file.destroy()
   throw new AgentFailure('nonsense', 'The agent announced another number of bytes than it was asked for')

@@ -3,7 +3,6 @@ import { Transform, type TransformCallback } from 'node:stream'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Counts a body that passes through, digests it on request, and fails when it is too large. */
 export class WriteBody extends Transform {
   readonly #hash: Hash | null
   #sha256: string | null = null
@@ -32,7 +31,6 @@ export class WriteBody extends Transform {
     return this.#sha256
   }
 
-  /** Whether an acknowledgement matches the whole body. */
   saw({ bytes_written, sha256 }: { bytes_written: number; sha256: string }): boolean {
     return this.#ended && bytes_written === this.#bytes && (this.#hash === null || sha256 === this.sha256())
   }

@@ -43,10 +43,7 @@ function writeOf(call: WriteCall): Write {
   return write
 }
 
-/**
- * Relays the body to the agent, which writes only once it has all of it. The agent outlives the gateway, so it remembers the idempotency
- * keys.
- */
+/** The agent writes only once it has the whole body. It outlives the gateway, so it remembers the keys. */
 async function run(call: WriteCall, ticket: MachineCallLease, { path, options, content_length, key }: Write): Promise<WriteResult> {
   const body = new WriteBody({ digested: key !== null })
   const broken = new AbortController()

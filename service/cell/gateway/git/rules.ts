@@ -6,7 +6,6 @@ import type { ResolvedSecret } from '../../policies/secrets/resolve.ts'
 import { environmentOf, type WorkspaceEnvironment } from '../environment.ts'
 import { checkPath } from '../files/path.ts'
 
-/** Validates a clone request. `authorization` is the header X-Git-Authorization. Pure. */
 export function cloneOf(asked: GitClone, authorization: string | undefined, environment: WorkspaceEnvironment): AgentClone {
   if (asked.authorization_secret !== undefined && authorization !== undefined)
     throw invalid('authorization_secret', 'must not be given together with the header X-Git-Authorization')
@@ -21,13 +20,13 @@ export function cloneOf(asked: GitClone, authorization: string | undefined, envi
   }
 }
 
-/** Adds the value of a secret, or refuses it without revealing the value. Pure. */
+/** A refusal must not reveal the value. */
 export function withSecret(clone: AgentClone, { value, authority }: ResolvedSecret): AgentClone {
-  // The value is a placeholder; the proxy injects the real one, so its form cannot be checked here.
+  // A placeholder's form cannot be checked: the proxy injects the real value.
   return { ...clone, authorization: authority === null ? checkAuthorization('authorization_secret', value) : value }
 }
 
-/** Accepts one spelling of https, so that every parser reads the same host. */
+/** Every parser reads the same host in this spelling. */
 function checkUrl(url: string): string {
   if (!/^https:\/\/[A-Za-z0-9[]/.test(url)) throw invalid('url', 'must start with https:// and a host')
 
@@ -39,7 +38,7 @@ function checkUrl(url: string): string {
   return url
 }
 
-/** Git's own rules for a name, as far as it could be mistaken for an option or a revision expression. */
+/** Git's own rules, as far as a name could be mistaken for an option or a revision expression. */
 function checkBranch(branch: string): string {
   if (/^[-/.]|[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|[/.]$|\.lock$/.test(branch) || !branch.isWellFormed())
     throw invalid('branch', 'is not the name of a branch or tag')

@@ -10,7 +10,6 @@ import { readIdleEvidence, type IdleEvidence } from './store.ts'
 
 type Kept = Omit<Static<typeof Awake>, 'since' | 'until'> & { since: Date | null; until: Date | null }
 
-/** Merges the row with this process's newer activity and the commands that the guest reports. */
 export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table, showResidency, ask_activity }, ticket) => {
   const { id, machine } = ticket.entry
   const found = await readIdleEvidence(db, id)
@@ -20,7 +19,7 @@ export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table,
   const commands = commandsThatCount(said?.commands ?? [], found.facts, use, call.now)
   const facts = withSeen(found.facts, use, commands)
   const awake = awakeBy(facts, found, use, commands, call.now)
-  // A hold has no known end, so the idle time starts now at the earliest.
+  // A hold has no known end: the idle time starts now at the earliest.
   const end = nextIdleEnd(use !== undefined && use.holds.length > 0 ? { ...facts, active_at: call.now } : facts)
   const { active_at, tool_call_at, busy_until, keepalive_until } = facts
   return {

@@ -2,7 +2,7 @@ import type { keepalive } from '../../../../contract/routes/cell/idle.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { writeKeepalive } from './store.ts'
 
-/** Is no tool activity, but wakes a parked machine and keeps it awake. Stored before the answer. */
+/** No tool activity. Stored before the answer. */
 export const keepAlive: GatewayHandler<typeof keepalive> = async (call, { db, table, waking }, ticket) => {
   const { seconds } = call.body
   const { id } = ticket.entry

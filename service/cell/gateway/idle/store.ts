@@ -27,7 +27,6 @@ export async function readIdleEvidence(db: Db, workspace_id: string): Promise<Id
   }
 }
 
-/** Keeps the later of two keepalives; `ends` replaces the stored one. */
 export async function writeKeepalive(db: Db, workspace_id: string, until: Date, ends: boolean): Promise<Date> {
   const row = await db
     .updateTable('workspaces')

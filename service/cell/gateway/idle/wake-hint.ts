@@ -1,6 +1,6 @@
 import type { wakeHint } from '../../../../contract/routes/cell/idle.ts'
 import type { GatewayHandler } from '../handler.ts'
 
-/** Starts the wake of a parked machine and returns its residency from before, at once. Is no tool activity. */
+/** No tool activity. */
 export const hintWake: GatewayHandler<typeof wakeHint> = (_call, { waking }, ticket) =>
   Promise.resolve({ status: 202, body: { residency: ticket.entry.mode === 'file_first' ? 'resident' : waking.hint(ticket.entry) } })

@@ -34,7 +34,7 @@ export const attachTerminal: GatewayHandler<typeof ptyAttach> = async (call, _de
   }
 }
 
-/** Waits while the terminal's program does not read its input, and so stops reading from the client. */
+/** Stops reading from the client while the terminal's program does not read. */
 function send(agent: Socket, frame: Buffer): Promise<void> | undefined {
   if (agent.destroyed || agent.write(frame)) return undefined
   return new Promise((resolve) => {

@@ -5,7 +5,7 @@ import { fail } from '../../../lib/fail.ts'
 import type { AgentTerminal } from '../../host/agent-asked.ts'
 import { commandOf, type AskedCommand } from '../exec/rules.ts'
 
-/** Placeholder for the user's login shell, which only the guest knows. A command needs a program. */
+/** A command needs a program, and only the guest knows the user's login shell. */
 const LOGIN_SHELL = ['login shell']
 
 type AskedTerminal = Omit<AgentTerminal, 'env'> & Pick<AskedCommand, 'asked_env' | 'secret_refs'>
@@ -33,7 +33,7 @@ function fingerprintOf(command: string, cols: number, rows: number): string {
     .digest('hex')
 }
 
-/** Decodes typed input, which its schema guarantees to be base64. */
+/** The schema guarantees base64. */
 export function bytesOf(data: string): Buffer {
   const bytes = Buffer.from(data, 'base64')
   const max_bytes = LIMITS.terminal.input_bytes_max

@@ -12,15 +12,14 @@ export interface BuildWork {
   cell: CellContext
   operation: OpenOperation
   build: Build
-  /** Fires when this process may no longer act for the cell. */
+  /** This process may no longer act for the cell. */
   signal: AbortSignal
   log(text: string): Promise<void>
 }
 
-/** The version that a build makes, without its number. `findings` has only unacknowledged findings. */
+/** `findings` has only unacknowledged findings. */
 export type Made = Omit<MadeVersion, 'id' | 'template_id' | 'published' | 'now'> & { auto_publish: boolean }
 
-/** Sends one step of a build to the machine host, and repeats it while there is no answer. */
 export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: CommandHeader) => Promise<T>): Promise<T> {
   const { operation, build, signal } = work
   const fence = { subject: buildSubject(build.id), operation_id: operation.id, step, epoch: 0, fence: operation.fence }
@@ -28,7 +27,7 @@ export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Comm
   return untilAnswered(signal, () => verb(fence))
 }
 
-/** Repeats a command while there is no answer: the host does a command of the same fence and step once. The signal ends the wait. */
+/** Repeatable: the host does a command of the same fence and step once. */
 export async function untilAnswered<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
     try {

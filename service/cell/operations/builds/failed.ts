@@ -1,6 +1,6 @@
-/** A failure that the owner of the build can fix. */
+/** The owner of the build can fix it. */
 export class BuildFailed extends Error {
-  /** Number in the plan, from 1; null: no step failed. */
+  /** From 1; null: no step failed. */
   readonly step: number | null
   readonly exit_code: number | null
 

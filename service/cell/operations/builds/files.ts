@@ -11,12 +11,11 @@ import { BuildFailed } from './failed.ts'
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
-/** A folder in the machine that no layer includes. */
+/** No layer includes it. */
 const PLACE = '/tmp/.berth-build'
 export const UPLOAD_TAR = `${PLACE}/upload.tar`
 export const UPLOAD_FILES = `${PLACE}/files`
 
-/** Copies the upload into the machine, piece by piece, as one file. */
 export async function bringUpload(
   link: AgentLink,
   uploads_dir: string,
@@ -37,13 +36,13 @@ const UPLOAD = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const PART = /^[0-9a-f]{24}$/
 
 /**
- * The api writes both names and the folder. A compromised api must not make the cell read its own files, which hold the keys of secrets:
- * no name leaves the folder, and no link is followed.
+ * A compromised api, which writes both names and the folder, must not make the cell read its own files, which hold the keys of secrets: no
+ * name leaves the folder, and no link is followed.
  */
 async function* pieces(uploads_dir: string, upload_id: string, name: string): AsyncGenerator<Buffer> {
   if (!UPLOAD.test(upload_id) || !PART.test(name)) throw new BuildFailed('a part of the upload has a name that no upload has')
   await using folder = await open(join(uploads_dir, upload_id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-  // Opened below the open directory, because its path may have become a link.
+  // Below the open directory: its path may have become a link.
   await using file = await open(`/proc/self/fd/${folder.fd}/${name}`, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   if (!(await file.stat()).isFile()) throw new BuildFailed('a part of the upload is no file')
   const highWaterMark = LIMITS.file.write_bytes_max
@@ -60,7 +59,7 @@ async function write(link: AgentLink, path: string, content: Buffer, options: Op
   await link.writeFile(path, options, Readable.from([content]), { content_length: content.length, key: null }, bounds)
 }
 
-/** Copies the sources out of the upload, as COPY of a Dockerfile does. /bin/sh runs it as root: `$@` is target, user, mode, sources. */
+/** As COPY of a Dockerfile. `$@` is target, user, mode, sources. */
 export const COPY_SCRIPT = `set -eu
 IFS=
 to=$1 user=$2 mode=$3; shift 3

@@ -6,7 +6,6 @@ import { buildLayers, type BuildRun, type LayerDeps } from './layers.ts'
 const [BASE, MADE] = ['a'.repeat(64), 'b'.repeat(64)]
 const RUN = { kind: 'run', title: 'true', argv: ['true'], cwd: '/', user: 'root', env: {}, timeout_seconds: 1 } as const
 
-/** A build whose only step is cached. */
 function again(host: Partial<LayerDeps['host']>) {
   const said: string[] = []
   const known = new Set([MADE])

@@ -15,7 +15,6 @@ import { type Stage, stagesOf, uploadKey } from './stages.ts'
 import { type Guest, runStep } from './steps.ts'
 import { BASE_ROOT, unpackBase } from './unpack/base.ts'
 
-/** Cache of the layers that steps have made. */
 export interface StepCache {
   find(key: string): Promise<string | undefined>
   keep(key: string, layer: string): Promise<void>
@@ -25,9 +24,9 @@ export interface StepCache {
 export interface LayerDeps {
   host: Pick<MachineHost, 'start' | 'stop' | 'makeLayer' | 'keepLayers' | 'deleteDisks'>
   cache: StepCache
-  /** Folder of uploads; null: none are kept. */
+  /** null: no uploads are kept. */
   uploads_dir: string | null
-  /** Opens a link that ends with the machine; absent in tests. */
+  /** Absent in tests. */
   openLink?: (machine: Machine) => OpenLink
 }
 
@@ -40,7 +39,7 @@ export interface BuildRun {
   signal: AbortSignal
 }
 
-/** Paths of the machine itself, or without use in a version: no layer has them. */
+/** Paths of the machine itself, or without use in a version. */
 const DROPPED = [
   '/tmp/',
   '/var/tmp/',
@@ -55,12 +54,7 @@ const DROPPED = [
 const LAYER_ENTRIES_MAX = 1_000_000
 const GIB = 2 ** 30
 
-/**
- * Runs the steps of a plan, and makes a layer of what each stage changed. Each stage runs in a machine of its own on the layers below it.
- * Cached steps are not run again. If the host has lost a layer, all steps run once more.
- * @returns the layers of the version, the lowest first.
- * @throws BuildFailed
- */
+/** If the host has lost a layer, all steps run once more. @returns the lowest first @throws BuildFailed */
 export async function buildLayers(given: LayerDeps, run: BuildRun): Promise<string[]> {
   const deps = { ...given, host: patient(given.host, run.signal) }
   const stages = stagesOf(run.plan)
@@ -79,7 +73,7 @@ export async function buildLayers(given: LayerDeps, run: BuildRun): Promise<stri
   }
 }
 
-/** Waits for a host that is restarting: no build fails because of that. */
+/** No build fails because its host restarts. */
 function patient(host: LayerDeps['host'], signal: AbortSignal): LayerDeps['host'] {
   return {
     start: (request) => untilAnswered(signal, () => host.start(request)),
@@ -103,7 +97,7 @@ async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: 
     if (known === undefined) await keep(deps, stage.key, layer)
     layers.push(layer)
   }
-  // Asked even if all steps were cached: their layers may have been removed since.
+  // Cached layers may have been removed since.
   await deps.host.keepLayers(layers)
   return layers
 }
@@ -113,7 +107,7 @@ async function keep({ cache }: LayerDeps, key: string, layer: string): Promise<v
   await cache.keep(key, layer)
 }
 
-/** Makes the layer of an uploaded base. A machine on the platform's base unpacks it, never a host. */
+/** A machine on the platform's base unpacks it, never a host. */
 async function baseLayer(deps: LayerDeps, run: BuildRun, upload: NonNullable<BuildPlan['base_upload']>, tries: number): Promise<string> {
   const key = uploadKey(upload)
   const known = await deps.cache.find(key)
@@ -137,7 +131,6 @@ function makeStage(deps: LayerDeps, run: BuildRun, { steps, first }: Stage, laye
 }
 
 interface Making {
-  /** Suffix for the steps of this attempt's commands. */
   name: string
   layers: string[]
   egress: EgressPolicy
@@ -205,7 +198,7 @@ function tell({ say }: BuildRun, line: string): void {
   say(Buffer.from(`==> ${line}\n`))
 }
 
-/** Translates errors that the owner of a build can fix; others stay as they are. */
+/** The owner of a build can fix these errors. */
 function explained(error: unknown): unknown {
   const options = { cause: error }
   if (error instanceof AgentFailure)

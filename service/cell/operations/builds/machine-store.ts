@@ -8,7 +8,7 @@ export interface BuildOwner {
   project_id: string
 }
 
-/** Reserves the build's machine, also for the time between two steps. */
+/** Also for the time between two steps. */
 export async function grantBuildMachine(
   db: Db,
   { build_id, organization_id, project_id, cell_id, fence, grants }: BuildOwner & { cell_id: string; fence: number; grants: Resources },
@@ -28,21 +28,20 @@ const NOTHING_WORKS = sql`not exists (
     select from operations o where o.subject_kind = 'template_build' and o.subject_id = machines.id and o.completed_at is null)
   and not exists (select from template_captures c where c.id = machines.id and c.state in ('making', 'ready'))`
 
-/** Machines of builds and of warm captures that are over: their process died before it released them. */
+/** Their process died before it released them. */
 export async function listEndedMachines(db: Db, cell_id: string): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from machines where kind = 'build' and cell_id = ${cell_id} and ${NOTHING_WORKS}`.execute(db)
   return rows.map(({ id }) => id)
 }
 
-/** @param fence of the sweep: an attempt that begins later has a higher one, and keeps its machine. */
+/** @param fence of the sweep: a later attempt has a higher one, and keeps its machine */
 export async function dropEndedMachine(db: Db, id: string, fence: number): Promise<boolean> {
   const { rows } = await sql`
     delete from machines where kind = 'build' and id = ${id} and fence < ${fence} and ${NOTHING_WORKS} returning id`.execute(db)
   return rows.length > 0
 }
 
-/** The layer that the same steps have made for the organization on this computer; undefined: none. Marks it as used. */
 export async function findStep(
   db: Db,
   of: { organization_id: string; cell_id: string; key: string },
@@ -70,7 +69,6 @@ export async function forgetStep(db: Db, of: { organization_id: string; cell_id:
   )
 }
 
-/** Whether the operation has ended or is gone. */
 export async function isOver(db: Db, operation_id: string): Promise<boolean> {
   const row = await db.selectFrom('operations').select('completed_at').where('id', '=', operation_id).executeTakeFirst()
   return row === undefined || row.completed_at !== null

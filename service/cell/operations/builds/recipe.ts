@@ -8,9 +8,9 @@ import { BuildFailed } from './failed.ts'
 import { buildLayers, type StepCache } from './layers.ts'
 import { dropBuildMachine, findStep, forgetStep, grantBuildMachine, isOver, keepStep } from './machine-store.ts'
 
-/** Content of `template_builds.spec` of a recipe. */
+/** The content of `template_builds.spec`. */
 export interface RecipeSpec extends BuildPlan {
-  /** Warnings about the Dockerfile; absent in builds that an older version began. */
+  /** Absent in builds that an older version began. */
   warnings?: string[]
   description: string | null
   auto_publish: boolean
@@ -47,7 +47,7 @@ export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   }
 }
 
-/** Reserves capacity until the build ends, also between two machines, and when it is taken up again. */
+/** Also between two machines, and when the build is taken up again. */
 async function takeRoom({ build, cell, operation }: BuildWork, { resources }: RecipeSpec, signal: AbortSignal): Promise<void> {
   const { memory_mib, disk_gib } = resources
   const { organization_id } = build
@@ -80,7 +80,7 @@ function cacheOf({ cell, build }: BuildWork): StepCache {
   }
 }
 
-/** Collects the output of commands and writes it a few times a second. A part that cannot be written is lost. */
+/** A part that cannot be written is lost. */
 function logger({ log, cell, build }: BuildWork) {
   const decoder = new TextDecoder()
   let pending = ''

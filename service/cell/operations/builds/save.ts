@@ -6,12 +6,12 @@ import { operationError, Refused } from '../errors.ts'
 import { askForBuild, type BuildWork, type Made } from './ask.ts'
 import { readCapture } from './store.ts'
 
-/** Content of `template_builds.spec` of a save_as_template and of a draft. */
+/** The content of `template_builds.spec`. */
 export interface SaveSpec {
   workspace_id: string
-  /** null: the checkpoint of the capture is used. */
+  /** null: the checkpoint of the capture. */
   checkpoint_id: string | null
-  /** Layers of the version that the workspace was made from. */
+  /** Of the workspace's template version. */
   layers: string[]
   settings: TemplateSettings
   egress: EgressPolicy | null
@@ -21,7 +21,6 @@ export interface SaveSpec {
   acknowledged: string[]
 }
 
-/** Makes a layer of all changes of the workspace, above the layers of its template. */
 export async function saveAsTemplate(work: BuildWork): Promise<Made> {
   const { build, cell } = work
   const { workspace_id, layers, acknowledged, settings, egress, description, auto_publish } = build.spec as SaveSpec // written by the api

@@ -4,10 +4,9 @@ import type { PlanStep } from '../../../core/templates/recipes/plan.ts'
 import type { BuildPlan } from '../../../core/templates/build-plan.ts'
 
 export interface Stage {
-  /** Index of its first step in the plan. */
   first: number
   steps: PlanStep[]
-  /** Cache key of its layer: it covers the layers below and the steps before. */
+  /** Covers the layers below and the steps before. */
   key: string
 }
 
@@ -15,10 +14,7 @@ export interface Stage {
 const CACHE_VERSION = 1
 const UNPACK_VERSION = 1
 
-/**
- * Makes a layer for each step while the version may have more layers; the last steps make one together. A changed or added step keeps the
- * layers of the steps before it.
- */
+/** The last steps share a layer at the maximum. A changed or added step keeps the layers before it. */
 export function stagesOf({ steps, layers, base_upload, upload, egress, resources }: BuildPlan): Stage[] {
   const most = Math.max(1, LIMITS.build.layers_max - (base_upload === undefined ? layers.length : 1))
   const parts =
@@ -33,7 +29,6 @@ export function stagesOf({ steps, layers, base_upload, upload, egress, resources
   })
 }
 
-/** Cache key of the layer of an uploaded base. */
 export function uploadKey({ sha256 }: { sha256: string }): string {
   return digestOf(['upload', UNPACK_VERSION, sha256])
 }

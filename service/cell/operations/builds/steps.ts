@@ -13,7 +13,7 @@ export interface Guest {
   link: AgentLink
   bounds: CallBounds
   plan: BuildPlan
-  /** Folder of uploads; null: none are kept. */
+  /** null: no uploads are kept. */
   uploads_dir: string | null
   say(text: Buffer): void
 }
@@ -26,7 +26,7 @@ interface Command {
   timeout_seconds: number
 }
 
-/** Runs one step to its end. @param number of the step in the plan, from 1. @throws BuildFailed */
+/** @param number from 1. @throws BuildFailed */
 export async function runStep(guest: Guest, step: PlanStep, number: number): Promise<void> {
   switch (step.kind) {
     case 'run':

@@ -26,7 +26,6 @@ export function readBuild(db: Db, id: string): Promise<Build | undefined> {
     .executeTakeFirst()
 }
 
-/** Builds whose files are still being captured: no layer can be made yet. */
 export async function listCapturing(db: Db, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set()
   const rows = await db
@@ -58,7 +57,7 @@ export interface MadeVersion {
   now: Date
 }
 
-/** Inserts the next version of the template. Concurrent inserts wait for each other. */
+/** Concurrent inserts wait for each other. */
 export async function insertVersion(tx: Tx, { now, published, egress, settings, findings, layers, ...made }: MadeVersion): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`versions:${made.template_id}`}, 0))`.execute(tx)
   const last = await tx
@@ -84,7 +83,6 @@ export async function insertVersion(tx: Tx, { now, published, egress, settings, 
   return version
 }
 
-/** Whether no new workspace may be made from the template. True also if it is gone. */
 export async function isArchived(tx: Tx, template_id: string): Promise<boolean> {
   const row = await tx.selectFrom('templates').select('archived_at').where('id', '=', template_id).executeTakeFirst()
   return row === undefined || row.archived_at !== null
@@ -102,7 +100,6 @@ export async function endBuild(
     .execute()
 }
 
-/** Expires a checkpoint that was made for the build alone. */
 export async function expireCapture(tx: Tx, operation_id: string, now: Date): Promise<void> {
   await tx
     .updateTable('checkpoints')
@@ -112,7 +109,7 @@ export async function expireCapture(tx: Tx, operation_id: string, now: Date): Pr
     .execute()
 }
 
-/** Does the same for builds that ended without it, or whose capture came after their end. @returns the number expired. */
+/** Their build ended without it, or before their capture. @returns the number expired */
 export async function expireEndedCaptures(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql`
     update checkpoints c set expires_at = ${now} from template_builds b join operations o on o.id = b.operation_id
@@ -122,7 +119,7 @@ export async function expireEndedCaptures(db: Db, cell_id: string, now: Date): P
   return rows.length
 }
 
-/** Appends to the log, up to its limit. Concurrent appends wait for each other. */
+/** Concurrent appends wait for each other. */
 export async function appendLog(db: Db, build_id: string, text: string): Promise<void> {
   if (text === '') return
   await db.transaction().execute(async (tx) => {
@@ -142,7 +139,7 @@ export async function appendLog(db: Db, build_id: string, text: string): Promise
 
 const BUILDS_A_STATEMENT = 100
 
-/** Deletes logs and specs of builds that ended before then: a recipe may be large. Versions keep what they need. */
+/** A recipe may be large. Versions keep what they need. */
 export async function forgetBuilds(db: Db, before: Date): Promise<void> {
   for (let is_all = false; !is_all;) {
     const { rows } = await sql`

@@ -12,10 +12,7 @@ import { buildFromRecipe } from './recipe.ts'
 import { saveAsTemplate } from './save.ts'
 import { appendLog, endBuild, insertVersion, isArchived, expireCapture, readBuild } from './store.ts'
 
-/**
- * Makers of versions, by kind of build. Each may run again from any point, and throws Refused if it cannot succeed.
- * `hostError` translates refusals of the host.
- */
+/** Each may run again from any point, and throws Refused if it cannot succeed. */
 const MAKERS: Partial<Record<BuildKind, (work: BuildWork) => Promise<Made>>> = {
   save_as_template: saveAsTemplate,
   draft: saveAsTemplate,
@@ -26,7 +23,7 @@ export function isBuild({ subject_kind, kind }: OtherOperation): boolean {
   return subject_kind === 'template_build' && kind === 'template_build'
 }
 
-/** Claims the operation of a build and continues it from any point. Rejects if it must be taken up again. */
+/** Continues from any point. Rejects if the build must be taken up again. */
 export async function workOnBuild(cell: CellContext, other: OtherOperation, signal: AbortSignal): Promise<void> {
   const taking = { operation_id: other.id, cell_id: cell.cell_id, now: cell.clock.now(), reserved: null }
   const operation = await cell.db.transaction().execute((tx) => claim(tx, taking))
@@ -52,7 +49,7 @@ export async function workOnBuild(cell: CellContext, other: OtherOperation, sign
   }
 }
 
-/** Commits version and success at once: a build that was killed before has made none. */
+/** At once: a build that was killed before has made no version. */
 async function commit({ cell, operation, build, log }: BuildWork, made: Made): Promise<void> {
   const now = cell.clock.now()
   const { auto_publish, findings, ...version } = made
@@ -75,7 +72,6 @@ function refusalOf(error: unknown) {
   return hostError(error)
 }
 
-/** Translates a refusal of the machine host for the owner of the build. */
 export function hostError({ code, details }: HostFailure) {
   const { why } = details
   if (code === 'layer_refused')

@@ -16,7 +16,6 @@ const PIECES: Record<string, LayerList> = {
   '/b': { directories: [directory('/c')], done: true },
 }
 
-/** The listing part of a cell on a real database. @param answers for each piece; it may throw. */
 async function bench(answers: (after: string) => LayerList) {
   const database = await freshDatabase()
   const db = database.superuser

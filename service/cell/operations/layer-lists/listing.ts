@@ -12,21 +12,21 @@ interface ListingContext {
   clock: Clock
   log: Logger
   host: Pick<MachineHost, 'listLayer'>
-  /** Absent: lists are made even if the database's disk is full. */
+  /** Absent: lists are made even on a full disk. */
   trees?: { readonly reserve: DiskReserve }
 }
 
-/** Polling interval: a notice may be lost. */
+/** A notice may be lost. */
 const LOOK_MS = 60_000
 const HEARD_MS = 20
 const LISTS_AT_A_TIME = 10
 const STRANGE_MS = 24 * 3600_000
-/** Rough size of a piece in the database. */
+/** Rough size in the database. */
 const PIECE_BYTES = 1 << 20
-/** Passes between two removals of lists, which have no hurry. */
+/** Removals have no hurry. */
 const STRANGE_LOOKS = 60
 
-/** Makes requested lists of layers, one at a time: each reads its files whole, and no machine should wait for that. */
+/** Each reads its files whole, and no machine should wait for that. */
 export function startListing(context: ListingContext, listener: Listener, signal: AbortSignal): void {
   let heard = 0
   const look = oneAtATime(async () => {
@@ -55,7 +55,7 @@ export function startListing(context: ListingContext, listener: Listener, signal
   begin()
 }
 
-/** Resolves when no list is wanted. Rejects if the host does not answer: the next pass goes on from there. */
+/** Rejects if the host does not answer: the next pass continues. */
 export async function listWanted(context: ListingContext, signal: AbortSignal): Promise<void> {
   for (;;) {
     const wanted = await wantedLists(context.db, LISTS_AT_A_TIME)

@@ -8,7 +8,6 @@ export interface WantedList {
   reached: string | null
 }
 
-/** Requested lists, the oldest request first. */
 export function wantedLists(db: Db, limit: number): Promise<WantedList[]> {
   return db
     .selectFrom('layer_lists')
@@ -19,7 +18,7 @@ export function wantedLists(db: Db, limit: number): Promise<WantedList[]> {
     .execute()
 }
 
-/** Commits a piece together with the progress. A concurrent process writes the same content. */
+/** A concurrent process writes the same content. */
 export async function writePiece(db: Db, layer: string, { directories, done }: LayerList, now: Date): Promise<void> {
   await db.transaction().execute(async (tx) => {
     for (const { path, entries } of directories) {
@@ -46,10 +45,10 @@ export async function markUnavailable(db: Db, layer: string, now: Date): Promise
 /** A list may have 100,000 directories, which go with it. */
 const LISTS_A_STATEMENT = 5
 
-/** Deletes lists of layers that no version has any more. A list that is requested again is made again. */
+/** A list that is requested again is made again. */
 export async function dropUnusedLists(db: Db, before: Date): Promise<void> {
   for (let is_all = false; !is_all;) {
-    // Reads the layers of all versions once, instead of all versions for each list.
+    // Reads the layers of all versions once, not for each list.
     const { rows } = await sql`delete from layer_lists where layer = any(array(
       select l.layer from layer_lists l where l.updated_at < ${before}
         and not exists (select from (select unnest(v.layers) as layer from template_versions v) named where named.layer = l.layer)

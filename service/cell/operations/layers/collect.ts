@@ -30,10 +30,9 @@ export function startCollectingLayers(context: CollectContext, signal: AbortSign
 }
 
 /**
- * One pass. The host lists its layers first, then the rows say which have a name. A process that names a layer later must ask the host for
- * it. The host removes no layer that was asked for since that list, or shortly before (decision 230). Unnamed layers stay for the days of
- * the quarantine, because a restored database does not know newer names.
- * @returns the layers that were removed.
+ * The host lists before the rows say which layers have a name. A process that names a layer later must ask the host for it, and the host
+ * removes no layer that was asked for since that list, or shortly before (decision 230). A restored database does not know newer names:
+ * unnamed layers stay for the quarantine.
  */
 export async function collectLayers({ cell_id, db, clock, log, host, quarantine_days }: CollectContext): Promise<string[]> {
   const now = clock.now()

@@ -3,7 +3,6 @@ import type { Db } from '../../../db/database.ts'
 import type { MachineHost } from '../../host/hostd.ts'
 import { countUnnamed } from './store.ts'
 
-/** Sizes of template layers on the host have no value while the host is silent. */
 export function layerGauges(
   registry: Registry,
   { db, cell_id, host }: { db: Db; cell_id: string; host: Pick<MachineHost, 'layers'> },

@@ -9,10 +9,7 @@ export interface LayerOnHost {
 
 const DAY_MS = 24 * 3600_000
 
-/**
- * Returns the layers that a row names: a version, unless its organization is deleted and no workspace uses it; a state of a draft;
- * a workspace; a cached step on this computer; a build under way. The host itself knows the layers of machines and checkpoints.
- */
+/** The host itself knows the layers of machines and checkpoints. A deleted organization's version counts while a workspace uses it. */
 export async function namedLayers(db: Db, cell_id: string, digests: readonly string[]): Promise<Set<string>> {
   if (digests.length === 0) return new Set()
   const { rows } = await sql<{ layer: string }>`
@@ -34,7 +31,6 @@ export async function namedLayers(db: Db, cell_id: string, digests: readonly str
   return new Set(rows.map(({ layer }) => layer))
 }
 
-/** Forgets cached steps that are long unused, too many for their organization, or of a deleted organization. */
 export async function forgetSteps(db: Db, cell_id: string, now: Date): Promise<void> {
   const { step_unused_days, steps_per_organization_max } = LIMITS.template_layer
   await sql`
@@ -47,7 +43,6 @@ export async function forgetSteps(db: Db, cell_id: string, now: Date): Promise<v
         or g.deleted_at is not null)`.execute(db)
 }
 
-/** Records layers without a name. Forgets layers that have a name again or are gone. */
 export async function noteUnnamed(db: Db, cell_id: string, unnamed: readonly LayerOnHost[], now: Date): Promise<void> {
   const layers = unnamed.map(({ digest }) => digest)
   await sql`delete from unnamed_layers where cell_id = ${cell_id} and layer <> all(${layers}::text[])`.execute(db)
@@ -60,7 +55,6 @@ export async function noteUnnamed(db: Db, cell_id: string, unnamed: readonly Lay
     .execute()
 }
 
-/** Layers that have had no name since before then, the longest first. */
 export async function unnamedSince(db: Db, cell_id: string, before: Date, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('unnamed_layers')
@@ -79,7 +73,6 @@ export async function forgetUnnamed(db: Db, cell_id: string, layers: readonly st
   await db.deleteFrom('unnamed_layers').where('cell_id', '=', cell_id).where('layer', 'in', layers).execute()
 }
 
-/** Layers that have no name now: they go when their days are over. */
 export async function countUnnamed(db: Db, cell_id: string): Promise<{ count: number; bytes: number }> {
   const { rows } = await sql<{ count: number; bytes: number }>`
     select count(*)::integer as count, coalesce(sum(size_bytes), 0)::float8 as bytes from unnamed_layers where cell_id = ${cell_id}`.execute(

@@ -3,7 +3,7 @@ import type { Db } from '../../../db/database.ts'
 import type { MachineVolume } from '../../../db/schema.ts'
 import type { Tx } from '../../../db/reader.ts'
 
-/** The attachment that an operation makes or ends; undefined: it is gone with its volume. */
+/** undefined: gone with its volume. */
 export async function readOwnAttachment(db: Db, operation_id: string): Promise<MachineVolume | undefined> {
   return db
     .selectFrom('volume_attachments')
@@ -17,7 +17,6 @@ export async function isAvailable(db: Db, volume_id: string): Promise<boolean> {
   return row?.state === 'available'
 }
 
-/** @returns false if it is gone. */
 export async function markAttached(tx: Tx, operation_id: string, now: Date): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('volume_attachments')
@@ -41,13 +40,12 @@ export async function readOwnVolume(db: Db, id: string): Promise<OwnVolume | und
   return db.selectFrom('volumes').select(['id', 'cell_id', 'quota_gib']).where('id', '=', id).executeTakeFirst()
 }
 
-/** Whether the data of each volume stays or goes. A volume without a row is absent. */
 export async function readFates(db: Db, ids: string[]): Promise<Map<string, 'kept' | 'deleted'>> {
   const rows = await db.selectFrom('volumes').select(['id', 'state']).where('id', 'in', ids).execute()
   return new Map(rows.map(({ id, state }) => [id, state === 'deleted' ? 'deleted' : 'kept']))
 }
 
-/** Binds a volume to the cell that takes its first operation: its data lies there from then on. */
+/** The data lies in this cell from then on. */
 export async function placeVolume(db: Db, id: string, cell_id: string): Promise<void> {
   await db.updateTable('volumes').set({ cell_id }).where('id', '=', id).where('cell_id', 'is', null).execute()
 }
@@ -69,7 +67,7 @@ export async function dropAttachmentsOf(tx: Tx, volume_id: string): Promise<void
 
 const TOMBSTONES = 200
 
-/** Deletes volumes that were deleted before then, with their operations. Their usage stays in the ledger. @returns the number deleted. */
+/** Usage stays in the ledger. */
 export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<number> {
   const { rows } = await sql`
     with gone as (
@@ -85,9 +83,8 @@ export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<
 }
 
 /**
- * Settles attachments whose operation ended without an outcome, because its attempt had lost the workspace. An unfinished attach is
- * dropped, and an unfinished detach stays attached: the next start of the machine follows the rows.
- * @returns the number settled.
+ * An attempt that lost its workspace leaves an attachment without an outcome. An unfinished detach stays attached: the next start of the
+ * machine follows the rows.
  */
 export async function settleAttachments(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`
@@ -95,7 +92,7 @@ export async function settleAttachments(db: Db, cell_id: string, now: Date): Pro
     where o.completed_at is not null and a.state <> 'attached' and w.cell_id = ${cell_id}`.execute(db)
   for (const { id, workspace_id } of rows) {
     await db.transaction().execute(async (tx) => {
-      // A trigger writes the workspace's row, which an attaching operation locks first, too.
+      // As in dropAttachmentsOf: attaching locks the workspace's row first, too.
       await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
       const own = sql`id = ${id} and exists (select from operations o where o.id = operation_id and o.completed_at is not null)`
       await sql`delete from volume_attachments where state = 'attaching' and ${own}`.execute(tx)

@@ -11,10 +11,10 @@ import { dropAttachmentsOf, moveVolume, placeVolume, readOwnVolume } from './sto
 
 const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
-/** A creation that is interrupted this often fails: a failed volume can be deleted. */
+/** A failed volume can be deleted. */
 const ATTEMPTS_MAX = 6
 
-/** Returns this cell's work for an operation of a volume; undefined: it does not know the operation. */
+/** undefined: unknown to this cell. */
 export function volumeWork({ subject_kind, kind }: OtherOperation): ((work: VolumeWork) => Promise<void>) | undefined {
   if (subject_kind !== 'volume') return undefined
   return kind === 'volume_create' ? create : kind === 'volume_delete' ? remove : undefined
@@ -27,7 +27,7 @@ export interface VolumeWork {
   signal: AbortSignal
 }
 
-/** Claims an operation of a volume and continues it from any point. Rejects if the operation must be taken up again. */
+/** Continues from any point. Rejects if the operation must be taken up again. */
 export async function workOnVolume(cell: CellContext, other: OtherOperation, signal: AbortSignal): Promise<void> {
   const work = volumeWork(other)
   if (work === undefined) throw new Error(`there is no such operation of a volume: ${other.kind}`)
@@ -38,7 +38,7 @@ export async function workOnVolume(cell: CellContext, other: OtherOperation, sig
   await work({ cell, operation, volume_id: other.subject_id, signal })
 }
 
-/** Replaces or uses data of an earlier attempt. A half-made volume is never attachable. */
+/** Uses or replaces data of an earlier attempt. A half-made volume is never attachable. */
 async function create(work: VolumeWork): Promise<void> {
   const { cell, operation, volume_id } = work
   const volume = await readOwnVolume(cell.db, volume_id)
@@ -54,7 +54,7 @@ async function create(work: VolumeWork): Promise<void> {
   )
 }
 
-/** Has no way back: the deletion was acknowledged. */
+/** No way back: the deletion was acknowledged. */
 async function remove(work: VolumeWork): Promise<void> {
   const { cell, operation, volume_id } = work
   await failpoint('volume_delete.W3')
@@ -67,7 +67,6 @@ async function remove(work: VolumeWork): Promise<void> {
   })
 }
 
-/** Sends one step to the machine host, and repeats it while there is no answer. */
 async function ask(work: VolumeWork, step: string, verb: (fence: VolumeFence) => Promise<void>): Promise<void> {
   const { operation, volume_id, signal } = work
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
@@ -81,7 +80,6 @@ async function ask(work: VolumeWork, step: string, verb: (fence: VolumeFence) =>
   }
 }
 
-/** The final refusal of the host in the caller's terms; null: it did not refuse. */
 async function refusalOf(step: () => Promise<void>): Promise<OperationError | null> {
   try {
     await step()

@@ -6,15 +6,12 @@ import { oneAtATime, debounced, tickEvery } from '../../../lib/poll.ts'
 import { makeCapture, type WarmContext } from './make.ts'
 import { countCaptures, forgetCaptures, listUnmade, nextWanted, requestCapture } from './store.ts'
 
-/** Polling interval: finds captures whose notice was lost, and retries those without capacity. */
+/** A pass finds captures whose notice was lost, and retries those without capacity. */
 const LOOK_MS = 60_000
-/** Delay after a notice, so that the open that caused it gets the computer first. */
+/** The open that caused the notice gets the computer first. */
 const HEARD_MS = 500
 
-/**
- * Makes captures of warm versions, one at a time. Removes captures of archived versions and the least recently used ones.
- * @param kept_max captures that are kept on this computer at most; 0: none is made.
- */
+/** @param kept_max on this computer; 0: none is made */
 export function startWarming(context: WarmContext & { kept_max: number }, listener: Listener, signal: AbortSignal): void {
   let heard = 0
   const look = oneAtATime(async () => {
@@ -37,7 +34,6 @@ export function startWarming(context: WarmContext & { kept_max: number }, listen
   begin()
 }
 
-/** Resolves when nothing is left to do. */
 export async function buildCaptures(context: WarmContext & { kept_max: number }, signal: AbortSignal): Promise<void> {
   const { db, clock, ids, cell_id, kept_max } = context
   await removeForgotten(context)
@@ -57,7 +53,7 @@ export async function buildCaptures(context: WarmContext & { kept_max: number },
   }
 }
 
-/** Deletes rows before files: a reconcile pass finds files that an interrupted process leaves. */
+/** A reconcile pass finds files that an interrupted process leaves. */
 async function removeForgotten({ db, host, ids, cell_id, kept_max }: WarmContext & { kept_max: number }): Promise<void> {
   const forgotten = await forgetCaptures(db, cell_id, kept_max)
   if (forgotten.length === 0) return

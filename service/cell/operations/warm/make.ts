@@ -25,7 +25,7 @@ export type WarmContext = Pick<CellContext, 'cell_id' | 'db' | 'clock' | 'ids' |
 
 type WarmError = NonNullable<WarmVersion['error']>
 
-/** A failure of the version itself, or one that will last: opens start cold, and the version shows the error. */
+/** The failure lasts: opens start cold, and the version shows the error. */
 class CannotWarm extends Error {
   readonly error: WarmError
   constructor(error: WarmError) {
@@ -35,10 +35,9 @@ class CannotWarm extends Error {
 }
 
 /**
- * Starts a machine of the version with its default size, without network, inputs and secrets, runs its start-up, saves it and ends it.
- * Removes first what an earlier attempt has left, so it may run again from any point.
- * @returns false: there is no capacity for it yet.
- * @throws errors that do not concern the version: the caller tries again.
+ * The machine starts without inputs and secrets. Removes first what an earlier attempt has left: it may run again from any point.
+ * @returns false: no capacity yet
+ * @throws errors that do not concern the version: the caller tries again
  */
 export async function makeCapture(context: WarmContext, wanted: RequestedCapture, ends: AbortSignal): Promise<boolean> {
   const { db, clock, room } = context
@@ -107,7 +106,7 @@ async function capture(
   return { checkpoint_id, engine, agent_protocol: machine.agent_protocol, resources, size_bytes: size_bytes + (disk_bytes ?? 0) }
 }
 
-/** Keeps connections out of the capture, which restored machines would find cut. No organization's policy is bypassed. */
+/** Restored machines would find connections cut. No organization's policy is bypassed. */
 const NO_NETWORK = hostEgress({ effective: DENY_ALL, revision: revisionOf(DENY_ALL), secret_ports: [] })
 
 async function startUp({ agents }: WarmContext, wanted: RequestedCapture, machine: Machine, signal: AbortSignal): Promise<void> {
@@ -142,7 +141,7 @@ function guestOn(link: AgentLink, { env, inputs }: TemplateSettings, signal: Abo
 const TRIES_MAX = 5
 const RETRY_MS = 500
 
-/** A guest that is busy with its start-up may miss a request. Each request is safe to repeat. */
+/** A guest that is busy with its start-up may miss a request. Each is safe to repeat. */
 async function patiently<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -168,7 +167,7 @@ function speaking({ ids }: WarmContext, { id }: RequestedCapture, fence: number)
 function whyNot(error: unknown): WarmError | undefined {
   if (error instanceof CannotWarm) return error.error
   if (error instanceof AgentFailure) return said(null, 'no_answer', 'The machine does not answer any more: its memory may not suffice')
-  // A full pool stays full for longer than the minute until the next pass, which would start the machine in vain.
+  // A full pool outlasts the minute until the next pass, which would start the machine in vain.
   const may_pass = ['unreachable', 'no_capacity', 'fenced']
   if (!(error instanceof HostFailure) || may_pass.includes(error.code)) return undefined
   return said(null, 'machine_failed', error.message)

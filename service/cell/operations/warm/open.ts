@@ -9,11 +9,7 @@ import type { MachineRow } from '../../machines/machine-row-store.ts'
 import { fitOf, whyCold, type Capture } from './rules.ts'
 import { discardCapture, noteUsed, readWarmFacts, requestCapture, type WarmFacts } from './store.ts'
 
-/**
- * Restores a started-up machine of the workspace's version under an identity of its own, as a fork does. If the capture cannot be used,
- * the open starts cold instead of failing.
- * @returns whether the machine was restored.
- */
+/** Under a new identity, as a fork. An unusable capture makes the open start cold, not fail. @returns whether it was restored */
 export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Promise<boolean> {
   if (seen.startup?.state !== 'pending' || seen.disk !== null) return false
   const facts = await readWarmFacts(job.cell.db, seen.id, job.cell.cell_id)
@@ -30,7 +26,7 @@ export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Pro
 
 type Usable = Pick<Capture, 'id'> & { checkpoint_id: string }
 
-/** null: no usable capture. A missing one is requested for later opens. */
+/** Requests a missing capture for later opens. */
 async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Promise<Usable | null> {
   const { capture, version_id, organization_id, project_id } = facts
   const fit = fitOf(capture, seen, facts.engine)
@@ -42,7 +38,7 @@ async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Pr
   return fit === 'fits' ? { id: capture.id, checkpoint_id: capture.checkpoint_id } : null
 }
 
-/** Errors of the capture itself. Others concern the host or the workspace, and a cold start meets them too. */
+/** With any other error, a cold start fails as well. */
 const SPOILT: readonly HostFailureCode[] = ['not_found', 'checkpoint_corrupt', 'checkpoint_incompatible', 'layer_missing', 'restore_failed']
 
 /** null: it cannot be restored. */

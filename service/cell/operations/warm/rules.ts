@@ -2,20 +2,18 @@ import { inputsForStartup, type TemplateSettings } from '../../../../contract/sc
 import type { Resources } from '../../../db/schema.ts'
 import { AGENT_PROTOCOLS } from '../../host/agent-protocol.ts'
 
-/** A workspace of a warm version that is to be started: the facts that decide whether it may be a restored machine. */
 export interface WarmCandidate {
   ownership_epoch: number
   purpose: string
   disk_layout: 'legacy' | 'layered'
   ceilings: Resources
   volumes: readonly object[]
-  /** Values that were given, or the defaults. */
   inputs: Readonly<Record<string, string>>
   secrets: readonly string[]
   settings: Pick<TemplateSettings, 'inputs'>
 }
 
-/** A saved machine of a version that has started up, on this computer. */
+/** A saved machine that has started up, on this computer. */
 export interface Capture {
   id: string
   state: 'wanted' | 'making' | 'ready' | 'failed'
@@ -27,7 +25,7 @@ export interface Capture {
 
 export type Cold = 'not_new' | 'purpose' | 'disk_layout' | 'volumes' | 'inputs' | 'secrets'
 
-/** null: a machine that started up before the workspace existed is as good as its own. Pure. */
+/** null: a machine that started up before the workspace existed is as good as its own. */
 export function whyCold(one: WarmCandidate): Cold | null {
   const needed = new Set(inputsForStartup(one.settings))
   if (one.ownership_epoch !== 0) return 'not_new' // an open after a reset starts blank
@@ -42,10 +40,7 @@ export function whyCold(one: WarmCandidate): Cold | null {
 
 export type Fit = 'fits' | 'smaller' | 'stale' | 'missing'
 
-/**
- * Whether the capture can be this workspace's machine. A capture of another engine or another agent is stale: it is made again. Pure.
- * @param engine of this computer.
- */
+/** `stale`: of another engine or agent; it is made again. */
 export function fitOf(capture: Capture | null, { ceilings }: Pick<WarmCandidate, 'ceilings'>, engine: string | null): Fit {
   if (capture?.state !== 'ready' || capture.checkpoint_id === null || capture.resources === null) return 'missing'
   if (capture.engine !== engine || capture.agent_protocol !== AGENT_PROTOCOLS.current) return 'stale'

@@ -6,7 +6,6 @@ import type { Db } from '../../../db/database.ts'
 import type { Resources } from '../../../db/schema.ts'
 import type { Capture, WarmCandidate } from './rules.ts'
 
-/** Facts of a workspace of a warm version that its machine's row does not have. */
 export interface WarmFacts extends Pick<WarmCandidate, 'purpose' | 'inputs' | 'secrets'> {
   version_id: string
   organization_id: string
@@ -39,7 +38,7 @@ export interface NewCapture {
   project_id: string
 }
 
-/** Requests a capture that an open has missed. A recent failure is not retried. */
+/** A recent failure is not retried. */
 export async function requestCapture(db: Db, one: NewCapture, now: Date): Promise<void> {
   const before = new Date(now.getTime() - LIMITS.warm.retry_seconds * 1000)
   await sql`
@@ -49,7 +48,7 @@ export async function requestCapture(db: Db, one: NewCapture, now: Date): Promis
       where template_captures.state = 'failed' and template_captures.updated_at < ${before}`.execute(db)
 }
 
-/** Requests a new capture: this one cannot be restored, or is of another engine. Changes nothing if that has begun. */
+/** Changes nothing if a new one has begun. */
 export async function discardCapture(db: Db, { id, checkpoint_id }: Pick<Capture, 'id' | 'checkpoint_id'>, now: Date): Promise<void> {
   await sql`
     update template_captures set state = 'wanted', checkpoint_id = null, size_bytes = null, updated_at = ${now}
@@ -66,7 +65,7 @@ export interface RequestedCapture extends NewCapture {
   created_at: Date
 }
 
-/** The capture that was requested last, also one that a dead process has begun. */
+/** Also one that a dead process has begun. */
 export async function nextWanted(db: Db, cell_id: string, passed_over: readonly string[]): Promise<RequestedCapture | undefined> {
   const { rows } = await sql<RequestedCapture>`
     select c.id, c.version_id, c.cell_id, c.organization_id, c.project_id, c.created_at, v.layers, v.settings
@@ -76,7 +75,7 @@ export async function nextWanted(db: Db, cell_id: string, passed_over: readonly 
   return rows[0]
 }
 
-/** @returns the fence of this attempt; undefined: the capture is not wanted any more. */
+/** @returns the fence of this attempt; undefined: no longer wanted */
 export async function beginCapture(db: Db, id: string, now: Date): Promise<number | undefined> {
   const { rows } = await sql<{ fence: number }>`
     update template_captures set state = 'making', updated_at = ${now} where id = ${id} and state in ('wanted', 'making')
@@ -92,7 +91,7 @@ export interface Captured {
   size_bytes: number
 }
 
-/** From here on opens restore the capture, and its machine has ended. @returns false: another attempt is under way, or it is not wanted. */
+/** @returns false: another attempt is under way, or it is not wanted */
 export async function commitCapture(db: Db, id: string, fence: number, made: Captured, now: Date): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql`
@@ -114,11 +113,7 @@ export async function failCapture(db: Db, id: string, error: NonNullable<WarmVer
     where id = ${id} and state = 'making'`.execute(db)
 }
 
-/**
- * Deletes captures that no open can use: of another engine, or of an unpublished or archived version. Keeps the ready captures that were
- * used last, up to `kept_max`.
- * @returns their ids: their data on the host must be deleted.
- */
+/** @returns captures whose data on the host must be deleted */
 export async function forgetCaptures(db: Db, cell_id: string, kept_max: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     delete from template_captures c using template_versions v, templates t, cells n
@@ -129,10 +124,7 @@ export async function forgetCaptures(db: Db, cell_id: string, kept_max: number):
   return rows.map(({ id }) => id)
 }
 
-/**
- * Newest versions of their templates that have a build and no capture here, the newest first. Versions without a build have no project
- * for which a capture could be made: their first open requests it.
- */
+/** Without a build there is no project for a capture: the first open requests it. */
 export async function listUnmade(db: Db, cell_id: string, limit: number): Promise<Omit<NewCapture, 'id' | 'cell_id'>[]> {
   const { rows } = await sql<Omit<NewCapture, 'id' | 'cell_id'>>`
     select v.id as version_id, b.organization_id, b.project_id

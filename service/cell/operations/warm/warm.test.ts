@@ -19,7 +19,7 @@ const SETTINGS = {
   warm: true,
 }
 
-/** A world with one warm template version; its service leaves a mark in the memory of its machine. */
+/** The service leaves a mark in the memory of its machine. */
 async function warmWorld(): Promise<World> {
   const world = await createWorld()
   await world.db
@@ -34,7 +34,6 @@ function open(world: World, wanted: NewWorkspace = {}) {
   return world.open({ startup: { state: 'pending' }, inputs: { CITY: 'Bonn' }, ...wanted })
 }
 
-/** The end of the operation, and the number of sessions that were started in its machine. */
 async function opened(world: World, asked: { workspace_id: string; operation_id: string }) {
   const { state, result } = await world.ended(asked.operation_id)
   const row = await world.workspace(asked.workspace_id)
@@ -55,7 +54,6 @@ const refuse = (code: HostFailureCode) => () => {
   throw new HostFailure(code, 'Refused', { retryable: false })
 }
 
-/** Silences all guests but the one of this operation. */
 function silence({ guests }: World, operation_id: string): void {
   const { behave } = guests
   guests.behave = (name, exec) => {
@@ -64,7 +62,6 @@ function silence({ guests }: World, operation_id: string): void {
   }
 }
 
-/** Starts a process, and opens once to have a capture made. */
 async function warmed(world: World) {
   const process = await world.startProcess()
   assert.deepEqual(await opened(world, await open(world)), COLD)

@@ -26,7 +26,6 @@ const AT_ONCE_MAX = 8
 const ROWS_A_STATEMENT = 5000
 const HOUR_MS = 3600_000
 
-/** Reads denials from the host every few seconds and writes the new ones. Skips frozen machines and machines under the default policy. */
 export function startDenials(context: DenialsContext, book: ObservedPolicies, signal: AbortSignal): void {
   const collect = denialsCollector(context, book)
   let ticks = 0

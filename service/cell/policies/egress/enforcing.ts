@@ -18,8 +18,8 @@ interface Enforcing {
 }
 
 /**
- * Wraps a host: starts and restores workspace machines with the workspace's current policy. The host's response acknowledges the policy for
- * that epoch. Executions acknowledge nothing, and machines of other kinds bring their own policy.
+ * The host's response to a start acknowledges the policy for that epoch. Executions acknowledge nothing, and machines of other kinds bring
+ * their own policy.
  */
 export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
   const { book } = context
@@ -51,11 +51,10 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
       return counters
     },
   }
-  // Other commands go to the host through the prototype, so that a replaced method is found.
+  // Through the prototype a replaced method is found.
   return Object.assign(Object.create(host) as MachineHost, own)
 }
 
-/** @returns null if the host does not enforce policies */
 export function reportedPolicyOf({ subject, epoch, fence, egress }: Machine): ReportedPolicy | null {
   return egress === undefined ? null : { workspace_id: subject.id, epoch, fence, ...egress }
 }

@@ -19,7 +19,6 @@ async function policy(world: World, workspace_id: string, mode: 'deny_all' | 'al
     .execute()
 }
 
-/** Creates the rows and the machine of a running command. */
 async function running(world: World, process: Process) {
   const { workspace_id } = await world.open()
   const { organization_id, project_id, cell_id } = await world.workspace(workspace_id)

@@ -7,11 +7,10 @@ import { hostEgress } from './enforcing.ts'
 import type { EgressReconcilerContext } from './reconciler.ts'
 import { type ExecutionMachine, executionsOf } from './store.ts'
 
-/** Applies policies to running commands of file-first workspaces. No row acknowledges them, since commands are short. */
+/** Commands are short: no row acknowledges their policies. */
 export interface ExecutionPolicies {
   /** @param of null: all workspaces */
   changed(of: { workspace_ids: readonly string[] } | { project_id: string } | null): Promise<void>
-  /** Applies missed changes. */
   compare(inventory: Inventory): Promise<void>
 }
 
@@ -21,7 +20,7 @@ const AGAIN_MS = 500
 export function executionPolicies(context: EgressReconcilerContext, signal: AbortSignal): ExecutionPolicies {
   const { cell_id, db, log } = context
   const last = new Map<string, Promise<void>>()
-  /** Serializes per workspace, so that an older policy cannot be applied last. */
+  /** An older policy cannot be applied last. */
   const inTurn = (machine: ExecutionMachine): Promise<void> => {
     const { workspace_id } = machine
     const next = (last.get(workspace_id) ?? Promise.resolve())
@@ -50,7 +49,7 @@ export function executionPolicies(context: EgressReconcilerContext, signal: Abor
   }
 }
 
-/** Uses the execution's own fencing token, which interrupts no other operation. After a failure the next comparison retries. */
+/** The execution's own fencing token interrupts no other operation. After a failure the next comparison retries. */
 async function bring(
   { db, ids, host }: EgressReconcilerContext,
   { workspace_id, epoch, fence }: ExecutionMachine,
@@ -65,7 +64,7 @@ async function bring(
       return
     } catch (error) {
       if (!(error instanceof HostFailure)) throw error
-      // It has ended or was replaced, or it has not started; then its start reads the policy again.
+      // It has ended, was replaced, or has not started; its start reads the policy again.
       if (error.code === 'fenced' || error.code === 'not_running' || error.code === 'not_found') return
       if (tries >= TRIES_MAX) throw error
       await setTimeout(AGAIN_MS, undefined, { signal }).catch(() => undefined)

@@ -1,21 +1,17 @@
 import type { ReportedPolicy } from './store.ts'
 
-/** Machines of this process's host with the policies that the host last reported. */
 export interface ObservedPolicies {
   get(workspace_id: string): ReportedPolicy | undefined
   all(): ReportedPolicy[]
-  /** Ignores a report on an earlier machine. */
   put(said: ReportedPolicy): void
   drop(workspace_id: string): void
-  /** Drops machines that are missing in two complete inventories in a row: one that starts during an inventory is in the next. */
+  /** A machine that starts during an inventory is in the next: only one that is missing in two in a row is dropped. */
   dropMissing(present: ReadonlySet<string>): void
-  /** Registers a starting machine; its policy may be older than a concurrent change. */
+  /** Its policy may be older than a concurrent change. */
   starting(workspace_id: string): Disposable
-  /** The machine started under an older policy than the wanted one. */
   stale(workspace_id: string): void
   /** Only the newest listener is called. */
   onStale(told: (workspace_id: string) => void): void
-  /** Resolves when no machine of the workspace is starting. */
   started(workspace_id: string): Promise<void>
 }
 

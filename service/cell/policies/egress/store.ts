@@ -3,7 +3,6 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { Db } from '../../../db/database.ts'
 import type { HostDenial } from '../../host/egress.ts'
 
-/** The host's report on one machine, identified by `epoch` and `fence`. */
 export interface ReportedPolicy {
   workspace_id: string
   epoch: number
@@ -23,7 +22,6 @@ export async function acknowledge(db: Db, { workspace_id, epoch, fence, revision
     where excluded.epoch >= workspace_egress.epoch and excluded.fence >= workspace_egress.fence`.execute(db)
 }
 
-/** Fencing token of the running operation that holds the workspace; null: none. */
 export async function fencingTokenOfHolder(db: Db, workspace_id: string): Promise<number | null> {
   const row = await db
     .selectFrom('workspace_holds as h')
@@ -35,7 +33,6 @@ export async function fencingTokenOfHolder(db: Db, workspace_id: string): Promis
   return row?.fence ?? null
 }
 
-/** Workspaces of the project that may have a machine on this cell. */
 export async function idsOfProject(db: Db, cell_id: string, project_id: string): Promise<string[]> {
   const rows = await db
     .selectFrom('workspaces')
@@ -68,7 +65,6 @@ export async function executionsOf(
   return found.execute()
 }
 
-/** Writes the host's present counts. Keeps at most as many denials of a workspace as the API lists. */
 export async function writeDenials(db: Db, workspace_id: string, denials: HostDenial[]): Promise<void> {
   const column = <K extends keyof HostDenial>(name: K) => denials.map((one) => one[name])
   await db.transaction().execute(async (tx) => {
@@ -94,7 +90,6 @@ export async function writeDenials(db: Db, workspace_id: string, denials: HostDe
   })
 }
 
-/** @returns the number of deleted rows */
 export async function dropOldDenials(db: Db, last_before: Date, rows_max: number): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     delete from egress_denials where ctid in (select ctid from egress_denials where last_at < ${last_before} limit ${rows_max})`.execute(db)

@@ -12,7 +12,7 @@ export interface KnownAuthority extends Authority {
   id: string
 }
 
-/** Certificate authorities of workspaces, made when the first secret with hosts is used. */
+/** An authority is made when the first secret with hosts is used. */
 export interface Authorities {
   of(workspace_id: string): Promise<KnownAuthority>
 }
@@ -24,7 +24,6 @@ interface AuthoritiesDeps {
   ids: Ids
 }
 
-/** Maximum decrypted keys in memory. */
 const OPEN_MAX = 2000
 
 export function createAuthorities({ db, opener, clock, ids }: AuthoritiesDeps): Authorities {

@@ -16,7 +16,6 @@ interface PutInDeps {
 }
 
 /**
- * Secrets that the proxy injects into a machine's requests: the newest value of each bound secret with hosts that the workspace may use.
  * Nothing is kept here.
  * @returns null if there is no machine of this epoch
  */

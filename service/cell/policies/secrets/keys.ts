@@ -7,19 +7,17 @@ import type { Db } from '../../../db/database.ts'
 import type { Clock } from '../../../lib/clock.ts'
 
 export interface SecretKeysDeps {
-  /** Only the cell's user can enter this folder. All cells of an installation have the same files. */
+  /** Only the cell's user can enter it. All cells of an installation have the same files. */
   directory: string
-  /** Program that wraps and unwraps the key files; '': none. */
   command: string
   db: Db
   clock: Clock
   log: Logger
 }
 
-/** Shortest time between two reads of the folder for a key that could not be opened. */
 const READ_MS = 1000
 
-/** Opens values sealed by the API with the keys of a folder. The first cell of an installation makes the first key. */
+/** The first cell of an installation makes the first key. */
 export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
   const { directory, command, db, clock, log } = deps
   const folder = sealingFolder(directory, command === '' ? null : commandKeyWrapper(command), (name, error) =>
@@ -34,7 +32,7 @@ export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
   return { open: async (subject, value) => openerOf([await keyOf(value.key_id)]).open(subject, value) }
 }
 
-/** Opens each key once and keeps it. A failed key is tried again, since an operator may have restored its file. */
+/** A failed key is tried again, since an operator may have restored its file. */
 function keysIn(folder: SealingFolder, clock: Clock): (key_id: string) => Promise<SealingKey> {
   const known = new Map<string, { key: Promise<SealingKey>; asked_ms: number; is_lost: boolean }>() // bounded by the keys of rows
   const open = async (key_id: string): Promise<SealingKey> => {
@@ -54,7 +52,6 @@ function keysIn(folder: SealingFolder, clock: Clock): (key_id: string) => Promis
   }
 }
 
-/** Logs missing keys at the start, since their secrets cannot be used. */
 async function logMissingKeys({ directory, db, log }: SecretKeysDeps, keyOf: (key_id: string) => Promise<SealingKey>): Promise<void> {
   for (const { key_id } of await listSealingKeys(db)) {
     try {

@@ -18,7 +18,6 @@ export interface SecretLookup {
   project_id: string
 }
 
-/** Finds the secrets behind a workspace's bindings and the given names. Unknown names are absent. */
 export function findSecrets(reads: Reader, workspace: SecretLookup, names: readonly string[]): Promise<FoundSecret[]> {
   const { id, organization_id, project_id } = workspace
   return reads.rows<FoundSecret>(
@@ -61,7 +60,6 @@ export async function readAuthority(reads: Reader, workspace_id: string): Promis
   return row ?? null
 }
 
-/** The first insert wins; later callers read it. */
 export async function insertAuthority(
   db: Db,
   workspace_id: string,

@@ -5,14 +5,13 @@ import { type CallBounds, readBytes } from '../../host/agent-answer.ts'
 import type { LiveMachine } from '../../host/live-machine.ts'
 import type { KnownAuthority } from './authorities.ts'
 
-/** Debian's file for an authority added by an administrator, and its bundle of all. */
+/** Debian's files: an administrator's authority, and all authorities. */
 const OWN_FILE = '/usr/local/share/ca-certificates/berth-authority.crt'
 const BUNDLE = '/etc/ssl/certs/ca-certificates.crt'
-/** Far more than all public authorities take. */
 const BUNDLE_BYTES_MAX = 4 << 20
 const MACHINES_MAX = 10_000
 
-/** Variables for programs that ship their own authorities. */
+/** For programs that ship their own authorities. */
 export const TRUST_VARIABLES: Readonly<Record<string, string>> = {
   SSL_CERT_FILE: BUNDLE,
   CURL_CA_BUNDLE: BUNDLE,
@@ -23,7 +22,7 @@ export const TRUST_VARIABLES: Readonly<Record<string, string>> = {
 }
 
 export interface Trust {
-  /** Installs the authority in the guest, once per machine. @returns false after a failure; commands start nevertheless */
+  /** @returns false after a failure; commands start nevertheless */
   bring(
     agent: AgentLink,
     workspace_id: string,
@@ -54,7 +53,7 @@ export function createTrust(log: Logger): Trust {
   }
 }
 
-/** Writes both files, so that a bundle rebuilt by the guest's tools has the authority as well. */
+/** A bundle that the guest's tools rebuild needs the authority's own file. */
 async function write(agent: AgentLink, certificate: string, bounds: CallBounds): Promise<void> {
   await put(agent, OWN_FILE, Buffer.from(certificate), bounds)
   const before = await bundleOf(agent, bounds)
@@ -67,7 +66,7 @@ async function put(agent: AgentLink, path: string, content: Buffer, bounds: Call
   await agent.writeFile(path, { create_parents: true, mode: '0644' }, Readable.from([content]), sent, bounds)
 }
 
-/** Empty for a template without public authorities. */
+/** A template may have no public authorities. */
 async function bundleOf(agent: AgentLink, bounds: CallBounds): Promise<Buffer> {
   const { size } = await agent.statFile(BUNDLE, false, bounds).catch(() => ({ size: 0 }))
   if (size === 0) return Buffer.alloc(0)

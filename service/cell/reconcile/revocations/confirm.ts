@@ -4,7 +4,7 @@ import { answerText, parseAsk, type RevocationQuestion, type RevocationScope } f
 import type { Db } from '../../../db/database.ts'
 import type { Listener } from '../../../db/listen.ts'
 
-/** Resolves when all revocations that this process received before the call are in force in one part of it. */
+/** Resolves when all revocations that this process received before the call are in force in one part. */
 export type Enforcer = (scope: RevocationScope) => Promise<unknown>
 
 export interface ConfirmingContext {
@@ -14,7 +14,6 @@ export interface ConfirmingContext {
   log: Logger
 }
 
-/** Confirms to apis that their revocations are in force here. For one api and one scope only the newest question is worked on. */
 export function startConfirming({ cell_id, db, listener, log }: ConfirmingContext, enforcers: readonly Enforcer[]): () => void {
   const newest = new Map<string, RevocationQuestion>()
   const confirm = async (name: string) => {

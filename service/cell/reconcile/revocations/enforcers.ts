@@ -4,10 +4,7 @@ import type { LiveTable } from '../../machines/live-table.ts'
 import type { Ports } from '../../ports/ports.ts'
 import type { Enforcer } from './confirm.ts'
 
-/**
- * Every part of a cell that caches rights, and so must confirm revocations. The caches of principals need no entry: the notice itself
- * drops them, before this process answers.
- */
+/** The caches of principals need no entry: the notice itself drops them, before this process answers. */
 export function revocationEnforcers(parts: {
   table: Pick<LiveTable, 'settled'>
   engine: Pick<EgressReconciler, 'settled'>
@@ -15,7 +12,7 @@ export function revocationEnforcers(parts: {
 }): Enforcer[] {
   const { table, engine, ports } = parts
   return [
-    // Ends of workspaces end leases of ports: ports are asked after the table has stored them.
+    // The end of a workspace ends leases of ports.
     async () => {
       await table.settled()
       await ports.settled()

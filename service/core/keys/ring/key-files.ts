@@ -4,10 +4,7 @@ import { join } from 'node:path'
 
 const PRIVATE = 0o600
 
-/**
- * Reads a private file, creating it on first use. Processes that start at once get the same content: the file is complete and synced
- * before `link`, which fails where the name exists.
- */
+/** Processes that start at once get the same content: the file is complete and synced before `link`, which fails where the name exists. */
 export async function readOrCreate(directory: string, name: string, make: () => Promise<Buffer> | Buffer): Promise<Buffer> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const path = join(directory, name)
@@ -25,7 +22,6 @@ export async function readOrCreate(directory: string, name: string, make: () => 
   return readFile(path)
 }
 
-/** Replaces a file atomically. */
 export async function replaceFile(directory: string, name: string, content: Buffer): Promise<void> {
   const path = join(directory, name)
   const temporary = temporaryName(path)
@@ -33,14 +29,13 @@ export async function replaceFile(directory: string, name: string, content: Buff
   await rename(temporary, path)
 }
 
-/** Lists the files of a folder with their modification times. Creates the folder. */
+/** Creates the folder. */
 export async function filesIn(directory: string): Promise<{ name: string; written_at: Date }[]> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const names = await readdir(directory)
   return Promise.all(names.map(async (name) => ({ name, written_at: (await stat(join(directory, name))).mtime })))
 }
 
-/** Deletes a file; no error where it is absent. */
 export async function dropFile(directory: string, name: string): Promise<void> {
   await rm(join(directory, name), { force: true })
 }
@@ -49,7 +44,6 @@ function temporaryName(path: string): string {
   return `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
 }
 
-/** null: there is no such file. */
 export async function readExisting(path: string): Promise<Buffer | null> {
   try {
     return await readFile(path)

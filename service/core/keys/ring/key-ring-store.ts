@@ -16,7 +16,6 @@ export function listKeys(db: Db, purpose?: Purpose): Promise<KeyRow[]> {
   return (purpose === undefined ? rows : rows.where('purpose', '=', purpose)).orderBy('purpose').orderBy('created_at').execute()
 }
 
-/** Keeps the row of a key that is already announced. */
 export async function announceKey(db: Db, key: { purpose: Purpose; key_id: string; created_at: Date }): Promise<void> {
   const row = { ...key, check_sha256: null, retired_at: null }
   await db
@@ -26,7 +25,7 @@ export async function announceKey(db: Db, key: { purpose: Purpose; key_id: strin
     .execute()
 }
 
-/** Writes the digest of a key that was created. The first write wins. */
+/** The first write wins. */
 export async function writeCheck(db: Db, purpose: Purpose, key_id: string, check_sha256: Buffer): Promise<void> {
   await db
     .updateTable('service_keys')
@@ -47,7 +46,6 @@ export async function retireKey(tx: ChangeTx, purpose: Purpose, key_id: string, 
     .execute()
 }
 
-/** Counts unexpired idempotency entries whose fingerprint was signed by this key. */
 export async function entriesOfKey(db: Db, key_id: string, since: Date): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*)::integer as count from idempotency_entries where created_at > ${since}
@@ -66,7 +64,6 @@ export function listSigningKeys(db: Db): Promise<SigningKeyRow[]> {
   return db.selectFrom('signing_keys').select(['kid', 'created_at', 'retired_at']).orderBy('created_at').execute()
 }
 
-/** Deletes the public key: its tokens no longer verify anywhere. */
 export async function deleteSigningKey(tx: ChangeTx, kid: string): Promise<void> {
   await tx.deleteFrom('signing_keys').where('kid', '=', kid).execute()
 }

@@ -8,11 +8,9 @@ import { dropFile, filesIn, readExisting, readOrCreate } from './key-files.ts'
 import { announceKey, listKeys, writeCheck, type KeyRow } from './key-ring-store.ts'
 import { activeOf, FIRST_KEY_ID, PURPOSES, type Purpose } from './purposes.ts'
 
-/** Authenticates data that only this service may create, by HMAC. */
 export interface KeyRing {
-  /** Returns the id of the active key, followed by `bytes` bytes of the HMAC. */
+  /** Begins with the id of the active key. */
   sign(bytes: number, ...parts: (string | Buffer)[]): Buffer
-  /** Returns whether a key of the ring made this signature. Without a key id, the first key is tried. */
   verifies(signed: Buffer, bytes: number, ...parts: (string | Buffer)[]): boolean
 }
 
@@ -21,7 +19,7 @@ export interface KeyRings extends Record<Purpose, KeyRing> {
 }
 
 export interface KeyRingDeps {
-  /** A folder that only the api's user can enter. All api processes share it. */
+  /** Only the api's user can enter it. All api processes share it. */
   directory: string
   db: Db
   listener: Pick<Listener, 'on'>
@@ -37,12 +35,11 @@ interface RingKey {
 
 const SECRET_BYTES = 32
 const KEY_ID_BYTES = 4
-/** The single secret of installations older than the key ring: the first key of each purpose derives from it. */
+/** Of installations older than the key ring. */
 const UNVERSIONED_FILE = 'service-secret'
 const FILE = /^(cursor|idempotency)\.([0-9a-f]{8})\.key$/
 const RETRY_MS = 1000
 
-/** Reads all announced keys, creates the missing ones, and reads again on each announcement. */
 export async function openKeyRings(deps: KeyRingDeps): Promise<KeyRings> {
   await announceFiles(deps)
   const rings = new Map<Purpose, RingKey[]>()
@@ -96,7 +93,7 @@ function macOf(secret: Buffer, bytes: number, parts: (string | Buffer)[]): Buffe
   return mac.digest().subarray(0, bytes)
 }
 
-/** Announces every key file of the folder, as the database may be restored from an older backup, and a first key per purpose. */
+/** The database may be restored from an older backup. */
 async function announceFiles({ directory, db, clock }: KeyRingDeps): Promise<void> {
   for (const { name, written_at } of await filesIn(directory)) {
     const [, purpose, key_id] = FILE.exec(name) ?? []
@@ -120,7 +117,7 @@ async function readRing(deps: KeyRingDeps, purpose: Purpose): Promise<RingKey[]>
   return readRing(deps, purpose)
 }
 
-/** Returns null for a retired or lost key. Signatures of a lost key are refused; a new secret under its id would not restore them. */
+/** A new secret under the id of a lost key would not restore its signatures. */
 async function secretOf({ directory, db, logger }: KeyRingDeps, row: KeyRow): Promise<Buffer | null> {
   const { purpose, key_id, check_sha256, retired_at } = row
   const name = `${purpose}.${key_id}.key`
@@ -141,7 +138,7 @@ async function secretOf({ directory, db, logger }: KeyRingDeps, row: KeyRow): Pr
   return secret
 }
 
-/** Returns a random secret; for the first key, one derived from the secret before the ring, if there is one. */
+/** The first key derives from the secret before the ring, if there is one. */
 async function firstSecret(directory: string, purpose: Purpose, key_id: string): Promise<Buffer> {
   const before = key_id === FIRST_KEY_ID ? await readExisting(join(directory, UNVERSIONED_FILE)) : null
   return before === null ? randomBytes(SECRET_BYTES) : createHmac('sha256', before).update(purpose).digest()

@@ -10,19 +10,19 @@ import {
 } from 'jose'
 import { readOrCreate } from './key-files.ts'
 
-/** The identity of a value. Opening it under another identity fails, so a value cannot be copied into another row. */
+/** A value cannot be copied into another row: opening it under another identity fails. */
 export interface SealedSubject {
   purpose: string
-  /** Table and primary key, as 'secret_versions/<uuid>/3'. */
+  /** As 'secret_versions/<uuid>/3'. */
   row: string
 }
 
-/** Seals values for the cells. Holds only the public key, so it cannot open them. */
+/** It holds only the public key, so it cannot open values. */
 export interface Sealer {
   seal(subject: SealedSubject, value: Buffer): Promise<SealedValue>
 }
 
-/** Opens sealed values. Throws where the subject differs, the value was changed, or its key is absent. */
+/** Throws where the subject differs or the value was changed. */
 export interface Opener {
   open(subject: SealedSubject, value: SealedValue): Promise<Buffer>
 }
@@ -34,7 +34,7 @@ export interface SealedValue {
   sealed: string
 }
 
-/** A key pair. The private key never leaves its folder. */
+/** The private key never leaves its folder. */
 export interface SealingKey {
   key_id: string
   public_jwk: JWK
@@ -45,10 +45,9 @@ export interface SealingKey {
 const AGREEMENT = 'ECDH-ES'
 const CIPHER = 'A256GCM'
 const CURVE = 'P-256'
-/** Name in the protected header, which the cipher authenticates. */
+/** In the protected header, which the cipher authenticates. */
 const SUBJECT = 'berth_subject'
 
-/** Reads the key pair of this name from a folder of the opener's user, creating it on first use. */
 export async function openSealingKey(directory: string, name: string): Promise<SealingKey> {
   const file = `${name}.jwk.json`
   return sealingKeyOf(file, await readOrCreate(directory, file, newKeyText))
@@ -79,7 +78,6 @@ export async function sealerFor(public_jwk: JWK): Promise<Sealer> {
   }
 }
 
-/** @param keys the current key, and older ones. */
 export function openerOf(keys: readonly SealingKey[]): Opener {
   return {
     async open(subject, { key_id, sealed }) {
@@ -93,7 +91,6 @@ export function openerOf(keys: readonly SealingKey[]): Opener {
   }
 }
 
-/** Encodes a subject unambiguously. */
 function subjectText({ purpose, row }: SealedSubject): string {
   return JSON.stringify([purpose, row])
 }

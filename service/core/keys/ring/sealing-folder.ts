@@ -10,7 +10,7 @@ const PLAIN = '.jwk.json'
 const WRAPPED = '.wrapped.json'
 const WrappedFile = Type.Object({ key_id: Type.String({ minLength: 1 }), wrapped: Type.String({ minLength: 1 }) })
 
-/** A file with a key pair. A wrapped private key is unwrapped only when the pair is opened. */
+/** A wrapped private key is unwrapped only when the pair is opened. */
 export interface KeyFile {
   file: string
   key_id: string
@@ -18,13 +18,11 @@ export interface KeyFile {
 }
 
 export interface SealingFolder {
-  /** Lists the key files. An invalid file is reported through `spoilt` and skipped. */
+  /** An invalid file is skipped. */
   files(): Promise<KeyFile[]>
-  /** Returns the key pair of this name, created on first use, and wrapped where a `Wrapping` is set. */
   make(name: string): Promise<KeyFile>
 }
 
-/** Opens a folder with the key pairs for which secrets are sealed. */
 export function sealingFolder(
   directory: string,
   wrapping: KeyWrapper | null,
@@ -78,7 +76,7 @@ async function keyFileOf(file: string, content: Buffer, wrapping: KeyWrapper | n
   }
 }
 
-/** Returns nothing where the folder is absent or unreadable: the doctor only reads, and creates nothing. */
+/** The doctor only reads, and creates nothing. */
 async function namesIn(directory: string): Promise<string[]> {
   try {
     return await readdir(directory)

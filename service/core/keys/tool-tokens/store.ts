@@ -1,12 +1,10 @@
 import type { ChangeTx } from '../../changes/mutate.ts'
 
-/** @returns the ids of the keys that signed until now. */
 export async function retireSigningKeys(tx: ChangeTx, now: Date): Promise<string[]> {
   const rows = await tx.updateTable('signing_keys').set({ retired_at: now }).where('retired_at', 'is', null).returning('kid').execute()
   return rows.map(({ kid }) => kid)
 }
 
-/** Revokes all tokens of the workspace issued until now. @returns the workspace; undefined: it does not exist. */
 export async function revokeWorkspaceTokens(tx: ChangeTx, id: string, now: Date) {
   return tx
     .updateTable('workspaces')

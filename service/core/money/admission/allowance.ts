@@ -3,7 +3,7 @@ import { Value } from 'typebox/value'
 import type { DetailsOf } from '../../../../contract/details.ts'
 import { METER_UNITS, type Allowance } from '../../../../contract/schemas/spend.ts'
 
-/** Allowances that a plan can include, with the meter that counts each (App, "Reasons" of 402 allowance_exhausted). */
+/** App, "Reasons" of 402 allowance_exhausted. */
 export const ALLOWANCES = {
   cpu_hours: { meter: 'cpu_seconds', unit: 'hours' },
   ram_gib_hours: { meter: 'memory_gib_seconds', unit: 'gib_hours' },
@@ -17,7 +17,7 @@ const SpendCap = Type.Object({
   currency: Type.String(),
 })
 
-/** Content of the column `organizations.allowance`. */
+/** Content of `organizations.allowance`. */
 export const AllowanceState = Type.Object({
   exhausted: Type.Array(
     Type.Object({
@@ -29,20 +29,19 @@ export const AllowanceState = Type.Object({
   ),
   resets_at: Type.Union([Type.String(), Type.Null()]),
   spend_cap: Type.Union([SpendCap, Type.Null()]),
-  /** Set by the meters, which also clear it. A state that an operator sets stays until an operator changes it. */
+  /** The meters set and clear it. A state that an operator sets stays until an operator changes it. */
   judged: Type.Optional(Type.Literal(true)),
 })
 export type AllowanceState = Static<typeof AllowanceState>
 
 const NOTHING: AllowanceState['exhausted'][number] = { allowance: 'cpu_hours', used_meter_units: 0, included_meter_units: 0 }
-/** Fallback for a row that cannot be parsed: nothing included, nothing left. */
+/** The row cannot be parsed. */
 const UNMETERED: AllowanceState = {
   exhausted: [NOTHING],
   resets_at: null,
   spend_cap: null,
 }
 
-/** Returns `details` of 402 allowance_exhausted without the reason: the first exhausted allowance, then all of them. */
 export function allowanceDetails(state: object | null, plan: string): DetailsOf<'allowance_exhausted', null> {
   const { exhausted, resets_at, spend_cap } = Value.Check(AllowanceState, state) ? state : UNMETERED
   const each = exhausted.map(usedUp)

@@ -2,7 +2,7 @@ import type { ReasonOf } from '../../../../contract/errors.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import { allowanceDetails } from './allowance.ts'
 
-/** Limits of an organization's plan that apply to starts. null: no limit; a limit that is not set is in `missing_limits`. */
+/** null: no limit; a limit that is not set is in `missing_limits`. */
 export interface Plan {
   slug: string
   concurrent_workspaces: number | null
@@ -11,7 +11,7 @@ export interface Plan {
   disk_gib: number | null
   missing_limits: readonly string[]
   refuses_starts: ReasonOf<'entitlement_required'> | null
-  /** Set for the organization alone; it takes precedence over the plan's. */
+  /** Takes precedence over the plan's. */
   organization_refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
   allowance_exhausted: ReasonOf<'allowance_exhausted'> | null
@@ -28,7 +28,7 @@ const ENTITLEMENT_MESSAGES: Record<string, string> = {
   operator_hold: 'The operator of this service has put starts on hold',
 }
 
-/** Returns why the plan refuses every start, whatever is running (App, "Reasons" of 402); null: starts are allowed. */
+/** App, "Reasons" of 402; null: starts are allowed. */
 export function startRefusal(plan: Plan): Failure | null {
   const reason = plan.organization_refuses_starts ?? plan.refuses_starts ?? (plan.missing_limits.length > 0 ? 'limits_missing' : null)
   if (reason !== null) return entitlementRefusal(plan, reason)
@@ -53,7 +53,6 @@ function entitlementRefusal({ slug, missing_limits, grace_until }: Plan, reason:
   return fail('entitlement_required', reason, message, { details: { plan: slug } })
 }
 
-/** Returns the refusal of one more running workspace; `running` counts the others. */
 export function concurrencyRefusal(plan: Plan, running: number): Failure | null {
   if (plan.concurrent_workspaces === null || running < plan.concurrent_workspaces) return null
   return fail('quota_exceeded', null, 'The plan does not allow more workspaces to run at once', {

@@ -24,11 +24,10 @@ export async function readPlan(db: Db, organization_id: string): Promise<Plan> {
     .executeTakeFirstOrThrow()
 }
 
-/** SQL equivalent of `startRefusal(plan) === null`, for a query that has organizations as g and their plans as p. */
+/** `startRefusal(plan) === null` in SQL, for organizations as g and their plans as p. */
 export const startsAreAllowed = sql<boolean>`(coalesce(g.refuses_starts, g.payment_refuses_starts, p.refuses_starts) is null
   and cardinality(p.missing_limits) = 0 and g.allowance_exhausted is null)`
 
-/** Refuses a start that the plan does not allow. Starts under a concurrency limit are serialised by a lock. */
 export async function admitStart(tx: Tx, organization_id: string, workspace_id: string): Promise<Plan> {
   const plan = await readPlan(tx, organization_id)
   const refused =
@@ -37,7 +36,7 @@ export async function admitStart(tx: Tx, organization_id: string, workspace_id: 
   return plan
 }
 
-/** Admits a workspace without a machine, which counts for no machine limit (Cell, "File-first workspace"). */
+/** A workspace without a machine counts for no machine limit (Cell, "File-first workspace"). */
 export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> {
   const plan = await readPlan(tx, organization_id)
   const refused = startRefusal(plan)
@@ -45,7 +44,7 @@ export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> 
   return plan
 }
 
-/** Admits a template build. The limit of concurrent builds is checked elsewhere. */
+/** The limit of concurrent builds is checked elsewhere. */
 export const admitBuild = admitTree
 
 async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id: string) {

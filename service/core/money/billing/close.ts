@@ -16,7 +16,7 @@ import { invoiceLines, spansOf } from './terms.ts'
 const BATCH = 100
 const HOUR_MS = 3600_000
 
-/** Returns the time before which billing periods are final: the usage of their last hour is in the ledger. Pure. */
+/** The usage of a final period's last hour is in the ledger. */
 export function finalThrough(now: Date): Date {
   return periodOf(new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)).starts_at
 }
@@ -24,13 +24,11 @@ export function finalThrough(now: Date): Date {
 export interface Closing {
   closed: number
   invoices: number
-  /** Organizations of which a period could not be closed. The others are closed all the same. */
   failed: { organization_id: string; error: unknown }[]
 }
 
 /**
- * Closes every final, unclosed billing period, with one invoice per currency in which the organization owes something. Each organization
- * and period has its own transaction, which locks nothing that a workspace needs. Several processes may run it at once.
+ * Each organization and period has its own transaction, which locks nothing that a workspace needs. Several processes may run it at once.
  */
 export async function closePeriods(db: Db, by: ChangeOrigin): Promise<Closing> {
   const through = finalThrough(by.now)
@@ -54,7 +52,7 @@ async function closeAll(db: Db, by: ChangeOrigin, organization_id: string, throu
   }
 }
 
-/** Closes the first unclosed period of an organization. @returns the number of invoices; null: no period to close. */
+/** null: no period to close. */
 async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, through: Date): Promise<number | null> {
   const before = await db.transaction().execute((tx) => lockBilled(tx, organization_id))
   const period = before === undefined ? null : nextPeriod(before, through)
@@ -74,13 +72,13 @@ async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, thro
   return closed?.length ?? null
 }
 
-/** Starts with the last period that is over where none was closed: earlier periods are never billed. */
+/** Earlier periods are never billed. */
 function nextPeriod({ billed_through }: BillingState, through: Date): Period | null {
   const period = periodOf(billed_through ?? new Date(through.getTime() - 1))
   return period.ends_at <= through ? period : null
 }
 
-/** Draws credits for usage after the last meter reading of the period. */
+/** Usage after the last meter reading of the period needs credits too. */
 async function drawRest(db: Db, organization_id: string, { terms, charged }: BillingState, period: Period): Promise<void> {
   const changes = await db.transaction().execute((tx) => listTermsBefore(tx, organization_id, period.starts_at))
   const { at_end } = spansOf(terms, changes, period, charged)
@@ -88,7 +86,7 @@ async function drawRest(db: Db, organization_id: string, { terms, charged }: Bil
   await drawGrants(db, organization_id, { included: at_end, used, period, at: rangeOf(period).to })
 }
 
-/** @returns the invoices; null: another process has closed the period. */
+/** null: another process has closed the period. */
 async function close(tx: ChangeTx, { ids, now }: ChangeOrigin, organization_id: string, period: Period) {
   const row = await lockBilled(tx, organization_id)
   if (row === undefined || (row.billed_through !== null && row.billed_through >= period.ends_at)) return null

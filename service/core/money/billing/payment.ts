@@ -2,7 +2,6 @@ import { LIMITS } from '../../../../contract/limits.ts'
 
 const DAY_MS = 24 * 3600_000
 
-/** Effect of open invoices on starts: none, refused after a grace time, or refused now. */
 export interface PaymentStanding {
   payment_refuses_starts: 'payment_past_due' | 'unpaid' | null
   payment_grace_until: Date | null
@@ -12,7 +11,7 @@ export function dueAt(issued_at: Date): Date {
   return new Date(issued_at.getTime() + LIMITS.billing.due_days * DAY_MS)
 }
 
-/** @param due_at earliest due time of the open invoices; null: none is open. Pure. */
+/** @param due_at null: no invoice is open. */
 export function paymentStanding(due_at: Date | null, now: Date): PaymentStanding {
   if (due_at === null || due_at > now) return { payment_refuses_starts: null, payment_grace_until: null }
   const payment_grace_until = new Date(due_at.getTime() + LIMITS.billing.grace_days * DAY_MS)

@@ -6,12 +6,10 @@ import { findStandingChecks, firstDue, type StandingCheck, writePaymentStanding 
 
 const BATCH = 1000
 
-/** Writes the effect of an organization's open invoices. @returns whether it changed. */
 export async function judgePayment(tx: ChangeTx, organization_id: string, now: Date): Promise<boolean> {
   return writePaymentStanding(tx, organization_id, paymentStanding(await firstDue(tx, organization_id), now))
 }
 
-/** Updates organizations whose invoices became due or whose grace ended. @returns those that changed. */
 export async function judgePayments(db: Db, by: ChangeOrigin): Promise<string[]> {
   const changed: string[] = []
   for (let after: string | null = null; ;) {
@@ -22,7 +20,7 @@ export async function judgePayments(db: Db, by: ChangeOrigin): Promise<string[]>
   }
 }
 
-/** Skips the transaction for organizations whose standing is already right: most that owe something. */
+/** Most are already right: they need no transaction. */
 function standingDiffers({ due_at, payment_refuses_starts, payment_grace_until }: StandingCheck, now: Date): boolean {
   const found = paymentStanding(due_at, now)
   return found.payment_refuses_starts !== payment_refuses_starts || found.payment_grace_until?.getTime() !== payment_grace_until?.getTime()

@@ -11,7 +11,6 @@ export type InvoiceRow = Selectable<Database['invoices']>
 
 const TERMS = ['p.currency', 'p.price_minor', 'p.cpu_hours', 'p.ram_gib_hours', 'p.cpu_hour_minor', 'p.ram_gib_hour_minor'] as const
 
-/** Records the current terms before they change, for one organization or for all that have the plan. */
 export async function recordTermsBefore(
   tx: ChangeTx,
   of: { organization_id: string } | { plan_id: string },
@@ -25,7 +24,7 @@ export async function recordTermsBefore(
     from organizations g join plans p on p.id = g.plan_id where ${whose}`.execute(tx)
 }
 
-/** Lists organizations that may owe something for an ended period, by id, after `after`. A deleted one owes nothing for later periods. */
+/** A deleted organization owes nothing for later periods. */
 export async function findUnbilled(db: Db, through: Date, after: string | null, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select g.id from organizations g join plans p on p.id = g.plan_id
@@ -43,7 +42,7 @@ export interface BillingState {
   terms: Terms
 }
 
-/** Locks the organization against other processes that close its periods. Its workspaces do not wait for this lock. */
+/** Locks out other processes that close its periods. Its workspaces do not wait for this lock. */
 export async function lockBilled(tx: Tx, id: string): Promise<BillingState | undefined> {
   const row = await tx
     .selectFrom('organizations as g')
@@ -67,7 +66,6 @@ export function listTermsBefore(tx: Tx, organization_id: string, after: Date): P
     .execute()
 }
 
-/** Returns the overage policy of a period: a change within it, or the policy at its beginning. */
 export async function readOverage(tx: Tx, organization_id: string, period: Period): Promise<Overage> {
   const in_period = await tx
     .selectFrom('overage_periods')
@@ -89,14 +87,13 @@ export async function markBilled(tx: ChangeTx, id: string, billed_through: Date)
   await tx.updateTable('organizations').set({ billed_through }).where('id', '=', id).execute()
 }
 
-/** @returns the locked invoice; undefined: there is none. */
 export function lockInvoice(tx: Tx, id: string): Promise<InvoiceRow | undefined> {
   return tx.selectFrom('invoices').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 }
 
 export async function endInvoice(tx: ChangeTx, id: string, change: { state: 'paid'; paid_at: Date } | { state: 'void'; voided_at: Date }) {
   await tx.updateTable('invoices').set(change).where('id', '=', id).where('state', '=', 'open').execute()
-  // Tells the payment service at once. The changed `tries` tells a process that pushes the invoice now.
+  // The payment service is told at once. The changed `tries` tells a process that pushes the invoice now.
   const at = 'paid_at' in change ? change.paid_at : change.voided_at
   await tx
     .updateTable('payment_invoices')
@@ -131,7 +128,7 @@ export function listSubscriptions(db: Db) {
     .execute()
 }
 
-/** Returns the earliest due time of the open invoices. Locks the organization, as every change of an invoice does. */
+/** Locks the organization, as every change of an invoice does. */
 export async function firstDue(tx: Tx, organization_id: string): Promise<Date | null> {
   await tx.selectFrom('organizations').select('id').where('id', '=', organization_id).forNoKeyUpdate().execute()
   const { due_at } = await tx
@@ -143,7 +140,6 @@ export async function firstDue(tx: Tx, organization_id: string): Promise<Date | 
   return due_at
 }
 
-/** @returns whether the row changed. */
 export async function writePaymentStanding(tx: ChangeTx, id: string, standing: PaymentStanding): Promise<boolean> {
   const { numUpdatedRows } = await tx
     .updateTable('organizations')
@@ -159,14 +155,12 @@ export async function writePaymentStanding(tx: ChangeTx, id: string, standing: P
   return numUpdatedRows > 0n
 }
 
-/** The standing of an organization as it is written, with the facts to check it. */
 export interface StandingCheck extends PaymentStanding {
   id: string
-  /** Earliest due time of the open invoices; null: none is open. */
+  /** null: no invoice is open. */
   due_at: Date | null
 }
 
-/** Lists organizations with a due open invoice, or with a refusal for one, by id, after `after`. */
 export async function findStandingChecks(db: Db, due_before: Date, after: string | null, limit: number): Promise<StandingCheck[]> {
   const { rows } = await sql<StandingCheck>`
     select g.id, g.payment_refuses_starts, g.payment_grace_until,

@@ -48,10 +48,9 @@ test('a plan costs its full price for a whole month, and a share by time when it
   assert.deepEqual(amounts(small, []), [['EUR', 'plan small 3000']])
   assert.deepEqual(amounts(large, [until(11, small)]), [['EUR', 'plan small 1000', 'plan large 6001']])
   assert.deepEqual(amounts(small, [], { created_at: day(16) }), [['EUR', 'plan small 1500']])
-  // Changes before or after the period do not affect it; a later change does not alter the plan at its end.
+  // Changes outside of the period do not affect it.
   assert.deepEqual(amounts(large, [until(-5, small)]), [['EUR', 'plan large 9001']])
   assert.deepEqual(amounts(large, [until(31 + 5, small)]), [['EUR', 'plan small 3000']])
-  // A change of an allowance makes no line of its own.
   assert.deepEqual(amounts(terms('small', 3000, { cpu_hours: 20 }), [until(11, small)]), [['EUR', 'plan small 3000']])
   assert.deepEqual(amounts(terms('free', null), [until(16, small)]), [['EUR', 'plan small 1500']])
 })

@@ -8,7 +8,6 @@ export interface Terms extends Prices {
   plan: string
 }
 
-/** Terms that were in force until `changed_at`. */
 export interface TermsBefore extends Terms {
   changed_at: Date
 }
@@ -19,16 +18,13 @@ export interface Span {
   ends_at: Date
 }
 
-/** The time in which an organization is charged for its plan. `until`: its deletion; null: not deleted. */
+/** `until`: the organization's deletion; null: not deleted. */
 export interface Charged {
   from: Date
   until: Date | null
 }
 
-/**
- * Splits a period into spans of equal terms, and returns the terms at its end. No spans where nothing was charged. Pure.
- * @param changes oldest first.
- */
+/** @param changes oldest first. */
 export function spansOf(
   current: Terms,
   changes: readonly TermsBefore[],
@@ -49,7 +45,7 @@ export function spansOf(
   return { spans, at_end: current }
 }
 
-/** Returns the price for a part of a period. The parts of a period add up exactly to the whole price. Pure. */
+/** The parts of a period add up exactly to the whole price. */
 export function proratedPrice(price_minor: number, { starts_at, ends_at }: Period, period: Period): number {
   const whole = BigInt(period.ends_at.getTime() - period.starts_at.getTime())
   const until = (at: Date) => (BigInt(price_minor) * BigInt(at.getTime() - period.starts_at.getTime())) / whole
@@ -61,7 +57,7 @@ export interface Overage {
   spend_cap_minor: number | null
 }
 
-/** Returns invoice lines by currency. Amounts of different currencies are never added. Pure. */
+/** Amounts of different currencies are never added. */
 export function invoiceLines(
   { spans, at_end }: { spans: readonly Span[]; at_end: Terms },
   { used, granted, period, overage }: { used: Units; granted: Granted; period: Period; overage: Overage },
@@ -99,7 +95,7 @@ function overageLines(
     : [...lines, { kind: 'cap', plan, ...times, allowance: null, units: null, unit_minor: null, amount_minor: -above }]
 }
 
-/** Joins neighbouring spans of one plan and price into one line: only an allowance changed between them. */
+/** Between such neighbouring spans only an allowance changed. */
 function mergedSpans(spans: readonly Span[]): Span[] {
   const all: Span[] = []
   for (const span of spans) {

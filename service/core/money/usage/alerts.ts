@@ -7,7 +7,7 @@ export interface Reached {
   threshold_percent: number
 }
 
-/** Returns the reached thresholds of each limited allowance, and of the cap where overage is on. A limit of 0 reaches none. Pure. */
+/** A limit of 0 reaches none. */
 export function reachedThresholds(facts: SpendFacts, thresholds_percent: readonly number[]): Reached[] {
   const { prices, used, granted, choice } = facts
   const cap = choice.overage_enabled ? capState(facts) : null

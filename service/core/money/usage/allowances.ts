@@ -2,17 +2,17 @@ import { ALLOWANCE_NAMES, METER_UNITS, type Allowance } from '../../../../contra
 import type { Units } from '../../../../contract/schemas/usage.ts'
 import { ALLOWANCES } from '../admission/allowance.ts'
 
-/** Included units of each allowance in a period; null: unlimited. */
+/** null: unlimited. */
 export type Included = Record<Allowance, number | null>
 
-/** Meter units that credits add to each allowance in a period: drawn in it, or still available. */
+/** Meter units, drawn in the period or still available. */
 export type Granted = Record<Allowance, number>
 export const NO_GRANTS: Granted = { cpu_hours: 0, ram_gib_hours: 0 }
 
 export interface AllowanceUse {
   allowance: Allowance
   used_meter_units: number
-  /** Includes the units of credits; null: unlimited. */
+  /** Includes credits; null: unlimited. */
   included_meter_units: number | null
   granted_meter_units: number
 }
@@ -26,7 +26,6 @@ export function allowancesUsed(included: Included, used: Units, granted: Granted
   })
 }
 
-/** Returns whether nothing of the allowance is left. An allowance of 0 is used up from the start. */
 export function isUsedUp(use: AllowanceUse): use is AllowanceUse & { included_meter_units: number } {
   return use.included_meter_units !== null && use.used_meter_units >= use.included_meter_units
 }

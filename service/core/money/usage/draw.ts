@@ -7,8 +7,7 @@ import { lockGrants, readGrants, writeDraws } from './grant-store.ts'
 import type { Period } from './period.ts'
 
 /**
- * Draws credits for usage beyond the plan's allowances in a period.
- * @param at the time that decides which grants have ended.
+ * @param at decides which grants have ended.
  * @returns the units that credits add to the period's allowances.
  */
 export async function drawGrants(

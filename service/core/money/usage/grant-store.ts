@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Reader, Tx } from '../../../db/reader.ts'
 import type { Draw, Grant } from './grants.ts'
 
-/** Reads the grants that count in a billing period: with units available at its beginning or later, or drawn in it. Oldest first. */
+/** The oldest grant comes first. */
 export function readGrants(reads: Reader, organization_id: string, period_starts_at: Date): Promise<Grant[]> {
   return reads.rows(
     'usage.grants',
@@ -18,12 +18,12 @@ export function readGrants(reads: Reader, organization_id: string, period_starts
   )
 }
 
-/** Serialises the draws of an organization, so that nothing is drawn twice. */
+/** Two draws must not take the same units. */
 export async function lockGrants(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('grants ' || ${organization_id}, 0))`.execute(tx)
 }
 
-/** Adds to the draws of the period. The caller has called `lockGrants`. */
+/** The caller has called `lockGrants`. */
 export async function writeDraws(tx: Tx, draws: readonly Draw[], period_starts_at: Date, drawn_at: Date): Promise<void> {
   await tx
     .insertInto('usage_grant_draws')

@@ -7,7 +7,6 @@ export async function insertGrant(tx: ChangeTx, grant: Insertable<Database['usag
   await tx.insertInto('usage_grants').values(grant).execute()
 }
 
-/** @returns the organization's id; undefined: no such grant is in force. */
 export async function revokeGrant(tx: ChangeTx, id: string, revoked_at: Date): Promise<string | undefined> {
   const row = await tx
     .updateTable('usage_grants')

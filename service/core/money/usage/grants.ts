@@ -7,9 +7,7 @@ export interface Grant {
   id: string
   allowance: Allowance
   granted_meter_units: number
-  /** Over all billing periods. */
   drawn_meter_units: number
-  /** In the billing period that was read. */
   drawn_in_period: number
   created_at: Date
   expires_at: Date | null
@@ -23,7 +21,7 @@ export function remainingOf(grant: Omit<Grant, 'drawn_in_period'>, at: Date): nu
   return is_good ? Math.max(0, granted_meter_units - drawn_meter_units) : 0
 }
 
-/** Returns the units that credits add to a period's allowances. Draws of the period count even after the grant has ended. Pure. */
+/** Draws of the period count even after the grant has ended. */
 export function grantedBy(grants: readonly Grant[], now: Date): Granted {
   const granted = { ...NO_GRANTS }
   for (const grant of grants) granted[grant.allowance] += grant.drawn_in_period + remainingOf(grant, now)
@@ -36,8 +34,7 @@ export interface Draw {
 }
 
 /**
- * Returns the draws that cover usage beyond the plan, oldest grant first. Subtracts earlier draws of the period, so a repeated call draws
- * nothing. Pure.
+ * Earlier draws of the period are subtracted, so a repeated call draws nothing.
  * @param grants oldest first.
  */
 export function drawsOf(included: Included, used: Units, grants: readonly Grant[], now: Date): Draw[] {

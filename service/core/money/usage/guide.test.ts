@@ -1,4 +1,4 @@
-// Checks the numbers of docs/guides/usage.md against the billing code.
+// Checks the numbers of docs/guides/usage.md.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -9,7 +9,7 @@ import { NO_GRANTS } from './allowances.ts'
 import { drawsOf } from './grants.ts'
 import { exhaustionOf, spendCapOf, type SpendFacts } from './spend.ts'
 
-const GUIDE = readFileSync(path.resolve(import.meta.dirname, '../../../docs/guides/usage.md'), 'utf8')
+const GUIDE = readFileSync(path.resolve(import.meta.dirname, '../../../../docs/guides/usage.md'), 'utf8')
 const PERIOD = { starts_at: new Date('2031-04-01T00:00:00Z'), ends_at: new Date('2031-05-01T00:00:00Z') }
 const MIDDLE = new Date('2031-04-16T00:00:00Z')
 const NOTHING = Object.fromEntries(METERS.map((meter) => [meter, 0])) as Units

@@ -3,29 +3,25 @@ import { METERS } from '../../../../contract/schemas/usage.ts'
 import type { Db } from '../../../db/database.ts'
 import { SAMPLES, type SubjectKind } from './store.ts'
 
-/** Two counts of the same usage that differ. */
 export interface Difference {
   /**
-   * The comparison. entries: ledger with samples. hours: hourly sums with the ledger. open: sums of open hours with samples. counters:
-   * samples with the machines' counters.
+   * entries: ledger with samples. hours: hourly sums with the ledger. open: sums of open hours with samples. counters: samples with the
+   * machines' counters.
    */
   kind: 'entries' | 'hours' | 'open' | 'counters'
-  /** Id of a workspace or volume; of an organization where sums are compared. */
+  /** Of a workspace or volume; of an organization where sums are compared. */
   id: string
   hour: Date | null
   meter: string
-  /** The value in the derived table: ledger, sums or samples. */
   found: string
-  /** The value computed from its source. */
   should_be: string
 }
 
 const ROWS_MAX = 100
 
 /**
- * Compares machine counters with samples, closed samples with ledger entries, and entries with their sums. Changes nothing. Each
- * comparison is one statement, so it never sees half of a concurrent write.
- * @param counters_since start of the kept machine counters: only workspaces first metered after it are compared with them.
+ * Each comparison is one statement, so it never sees half of a concurrent write.
+ * @param counters_since start of the kept counters: only workspaces first metered after it are compared with them.
  * @returns at most `ROWS_MAX` differences of each comparison.
  */
 export async function findDifferences(db: Db, { from, to }: { from: Date; to: Date }, counters_since: Date): Promise<Difference[]> {
@@ -104,7 +100,6 @@ async function countersOf(db: Db, since: Date): Promise<Difference[]> {
   return rows
 }
 
-/** Counts open samples of hours before then: no cell has closed them. */
 export async function countLate(db: Db, before: Date): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select (select count(*) from usage_samples where is_open and hour < ${before})::integer

@@ -4,17 +4,16 @@ import { countLate, findDifferences, type Difference } from './reconcile-store.t
 
 const HOUR_MS = 3600_000
 const DAY_MS = 24 * HOUR_MS
-/** Samples close every ten minutes. The margin is for a cell that was down for a day. */
+/** A cell may be down for a day. */
 const LATE_HOURS = LIMITS.usage.final_after_hours + 24
 
 export interface Reconciled {
   differences: Difference[]
-  /** Number of samples that should be in the ledger but are not. */
   late: number
 }
 
 export async function reconcile(db: Db, from: Date, now: Date): Promise<Reconciled> {
-  // One day less than the retention, so that counters which are about to expire are not compared.
+  // Counters which are about to expire are not compared.
   const counters_since = new Date(now.getTime() - (LIMITS.usage.counter_days - 1) * DAY_MS)
   return {
     differences: await findDifferences(db, { from, to: now }, counters_since),

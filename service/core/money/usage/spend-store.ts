@@ -8,13 +8,12 @@ export interface SpendRow extends Prices, OveragePolicy {
   version: number
   changed_at: Date | null
   past_due: boolean
-  /** Why usage makes new starts refused; null: they are allowed. */
   allowance_exhausted: ReasonOf<'allowance_exhausted'> | null
-  /** Alert thresholds; null: the defaults. */
+  /** null: the defaults. */
   thresholds_percent: number[] | null
 }
 
-/** Columns for a query with organizations as g, plans as p, and spend_policies left-joined as s. */
+/** For organizations as g, plans as p, and spend_policies left-joined as s. */
 export const SPEND_COLUMNS = `g.allowance_exhausted, p.cpu_hours, p.ram_gib_hours, p.currency, p.price_minor, p.cpu_hour_minor, p.ram_gib_hour_minor,
   coalesce(s.overage_enabled, false) as overage_enabled, s.spend_cap_minor, s.enabled_in, coalesce(s.version, 0) as version, s.changed_at,
   (select t.thresholds_percent from spend_alert_settings t where t.organization_id = g.id) as thresholds_percent,

@@ -11,7 +11,6 @@ const PLAN: Prices = { cpu_hours: 10, ram_gib_hours: 20, currency: 'EUR', price_
 const ON: OveragePolicy = { overage_enabled: true, spend_cap_minor: 1000, enabled_in: PERIOD.starts_at }
 const NOTHING = Object.fromEntries(METERS.map((meter) => [meter, 0])) as Units
 
-/** @param cpu_seconds the plan includes 36,000. */
 function facts(cpu_seconds: number, given: Partial<SpendFacts> = {}): SpendFacts {
   return { prices: PLAN, choice: ON, used: { ...NOTHING, cpu_seconds }, granted: NO_GRANTS, period: PERIOD, past_due: false, ...given }
 }
@@ -74,7 +73,7 @@ test("the cap never exceeds the plan's price, and charges stay due when overage 
 })
 
 test('the projection is the time at which the average usage reaches the cap, and null after the period', () => {
-  // Half of the period used 80 of 160 hours. 10 are free, so 100 charged hours are reached at 110 of 160.
+  // Half of the period used 80 of 160 hours. 10 are free, so 100 charged hours are reached at 110.
   const reach = projectedReach(facts(80 * 3600), 1000, NOW)
   const at = PERIOD.starts_at.getTime() + (110 / 160) * 30 * 24 * 3600_000
   assert.ok(reach !== null && Math.abs(reach.getTime() - at) < 3600_000, String(reach?.toISOString()))

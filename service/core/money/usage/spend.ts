@@ -16,7 +16,7 @@ export interface Prices extends Included {
 export interface OveragePolicy {
   overage_enabled: boolean
   spend_cap_minor: number | null
-  /** Beginning of the last billing period in which overage was on. */
+  /** The last billing period in which overage was on. */
   enabled_in: Date | null
 }
 
@@ -26,7 +26,6 @@ export interface SpendFacts {
   used: Units
   granted: Granted
   period: Period
-  /** While a payment of the plan is past due, overage is paused. */
   past_due: boolean
 }
 
@@ -34,7 +33,6 @@ type Line = SpendCapView['lines'][number]
 
 const WARNING_PERCENT = LIMITS.spend.warning_percent
 
-/** Returns whether overage can be charged: the plan has a price, and a rate for each limited allowance. */
 export function hasOverage(prices: Prices): prices is Prices & { currency: string; price_minor: number } {
   const { currency, price_minor, cpu_hours, ram_gib_hours, cpu_hour_minor, ram_gib_hour_minor } = prices
   if (currency === null || price_minor === null || price_minor < LIMITS.spend.cap_minor_min) return false
@@ -42,7 +40,6 @@ export function hasOverage(prices: Prices): prices is Prices & { currency: strin
   return (cpu_hours === null || cpu_hour_minor !== null) && (ram_gib_hours === null || ram_gib_hour_minor !== null)
 }
 
-/** Returns usage beyond each limited allowance, charged in whole units. Pure. */
 export function linesOf(prices: Prices, used: Units, granted: Granted): Line[] {
   const rates: Record<Allowance, number | null> = { cpu_hours: prices.cpu_hour_minor, ram_gib_hours: prices.ram_gib_hour_minor }
   return allowancesUsed(prices, used, granted).flatMap(({ allowance, used_meter_units, included_meter_units }) => {
@@ -54,14 +51,12 @@ export function linesOf(prices: Prices, used: Units, granted: Granted): Line[] {
   })
 }
 
-/** Returns the charges of the period: none where overage was never on in it. Pure. */
 export function chargesOf({ prices, choice, used, granted, period }: SpendFacts): { lines: Line[]; charges_minor: number } {
   const was_on = choice.overage_enabled || choice.enabled_in?.getTime() === period.starts_at.getTime()
   const lines = hasOverage(prices) && was_on ? linesOf(prices, used, granted) : []
   return { lines, charges_minor: lines.reduce((sum, { amount_minor }) => sum + amount_minor, 0) }
 }
 
-/** Returns the cap in force: at most the plan's price. */
 function effectiveCap({ prices, choice }: SpendFacts): number | null {
   return choice.spend_cap_minor === null ? null : Math.min(choice.spend_cap_minor, prices.price_minor ?? 0)
 }
@@ -70,7 +65,7 @@ function isAnyUsedUp({ prices, used, granted }: SpendFacts): boolean {
   return allowancesUsed(prices, used, granted).some(isUsedUp)
 }
 
-/** App, "Usage and spend": `spend_cap`. Pure. */
+/** App, "Usage and spend": `spend_cap`. */
 export function spendCapOf(facts: SpendFacts, now: Date): SpendCapView {
   const { prices, choice } = facts
   if (!hasOverage(prices)) return UNAVAILABLE
@@ -102,10 +97,7 @@ function percent(charges: number, cap: number): number {
   return Math.floor((charges * 1000) / cap) / 10
 }
 
-/**
- * Returns when charges reach the cap if usage continues at the period's average; null: not within the period, or overage charges nothing.
- * Pure.
- */
+/** null: not within the period, or overage charges nothing. */
 export function projectedReach(facts: SpendFacts, cap: number | null, now: Date): Date | null {
   const { choice, period, past_due } = facts
   const passed = now.getTime() - period.starts_at.getTime()
@@ -126,7 +118,6 @@ export function projectedReach(facts: SpendFacts, cap: number | null, now: Date)
 
 const SECOND_MS = 1000
 
-/** Returns usage extrapolated to another time of the period, at the average so far. Pure. */
 export function extrapolatedUsage({ used, period }: Pick<SpendFacts, 'used' | 'period'>, now: Date, at: Date): Units {
   const passed = Math.max(1, now.getTime() - period.starts_at.getTime())
   const factor = (at.getTime() - period.starts_at.getTime()) / passed
@@ -151,9 +142,7 @@ export interface Exhausted {
   state: AllowanceState
 }
 
-/**
- * Returns why the organization may not start more work in this period (App, "Reasons" of 402 allowance_exhausted); null: it may. Pure.
- */
+/** App, "Reasons" of 402 allowance_exhausted; null: it may start more work. */
 export function exhaustionOf(facts: SpendFacts): Exhausted | null {
   const { prices, choice, used, granted, period, past_due } = facts
   const exhausted = allowancesUsed(prices, used, granted)
@@ -168,7 +157,6 @@ export function exhaustionOf(facts: SpendFacts): Exhausted | null {
   return reached ? { reason: 'spend_cap_reached', state } : null
 }
 
-/** Returns the cap and its charges; null: the plan has no overage. */
 export function capState(facts: SpendFacts): AllowanceState['spend_cap'] {
   const { prices, choice } = facts
   if (!hasOverage(prices)) return null

@@ -1,7 +1,7 @@
 import { METERS, type Granularity, type Units } from '../../../../contract/schemas/usage.ts'
 import type { Reader } from '../../../db/reader.ts'
 
-/** Sample tables by kind of subject. `units` converts a sample `s` to the whole units of its hour (App, "Usage facts"). */
+/** `units` converts a sample `s` to the whole units of its hour (App, "Usage facts"). */
 export const SAMPLES = {
   workspace: {
     table: 'usage_samples',
@@ -19,14 +19,13 @@ export const SAMPLES = {
 } as const
 export type SubjectKind = keyof typeof SAMPLES
 
-/** Filter of a usage query. null: no restriction. */
 export interface UsageScope {
   organization_id: string
   project_id: string | null
   subject: { kind: SubjectKind; id: string } | null
 }
 
-/** Hours from the one of `from` to the one of `to`, inclusive. */
+/** Both hours inclusive. */
 export interface UsageRange {
   from: Date
   to: Date
@@ -36,7 +35,7 @@ const SUMS = METERS.map((meter) => `coalesce(sum(${meter}), 0)::bigint as ${mete
 const LISTED = METERS.join(', ')
 const IN_RANGE = `organization_id = $1 and ($2::uuid is null or project_id = $2) and hour between date_trunc('hour', $3::timestamptz, 'UTC') and $4`
 
-/** SQL for units of open samples that the ledger does not have yet: samples minus their earlier entries. */
+/** The ledger does not have these yet: open samples minus their earlier entries. */
 function openUnits(kind: SubjectKind): string {
   const { table, id, units } = SAMPLES[kind]
   const open = `select * from ${table} where is_open and ${IN_RANGE} and ${id} = $5`
@@ -48,7 +47,7 @@ function openUnits(kind: SubjectKind): string {
         and e.project_id is not distinct from s.project_id`
 }
 
-/** Reads hourly sums only, so that the row count depends on projects, not on workspaces. */
+/** The row count of hourly sums depends on projects, not on workspaces. */
 const OF_ALL = `
   select hour, ${LISTED} from usage_hours where ${IN_RANGE}
   union all select hour, ${LISTED} from usage_open_hours where ${IN_RANGE}`
@@ -65,7 +64,7 @@ function valuesOf({ organization_id, project_id, subject }: UsageScope, { from, 
   return [organization_id, project_id, from, to, ...(subject === null ? [] : [subject.id])]
 }
 
-/** Reads usage by hour or day, without empty ones: from the ledger where it is final, else from the samples. */
+/** Final hours come from the ledger, others from the samples. */
 export function readUsage(
   reads: Reader,
   scope: UsageScope,
@@ -88,7 +87,6 @@ export async function readUsageTotals(reads: Reader, scope: UsageScope, range: U
   return totals
 }
 
-/** Returns until when all usage of an organization is measured: the minimum over the cells that have its workspaces. */
 export async function readMeasuredThrough(reads: Reader, organization_id: string): Promise<Date | null> {
   const [row] = await reads.rows<{ measured_at: Date | null }>(
     'usage.measured_through',

@@ -1,6 +1,5 @@
 export const REDACTED = '[redacted]'
 
-/** Shapes of known keys and tokens: the whole match is redacted. */
 const WHOLE: readonly RegExp[] = [
   /-----BEGIN [A-Z0-9 ]{0,60}-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,60}-----|$)/g, // PEM, complete or truncated
   /\bsf(?:k|u|p|cb)_[A-Za-z0-9_-]{4,}/g, // Berth's
@@ -11,7 +10,7 @@ const WHOLE: readonly RegExp[] = [
   /\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[0-9A-Za-z_-]{30,}/g,
 ]
 
-/** Values after a word that marks them as secret: the word is kept. */
+/** The word before the value is kept. */
 const BEHIND: readonly RegExp[] = [
   /(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}/gi,
   /(\b[a-z][a-z0-9+.-]*:\/\/[^\s:/@]{0,200}:)[^\s@/]{1,200}(?=@)/gi,
@@ -22,14 +21,14 @@ const BEHIND: readonly RegExp[] = [
 const LONG = /[A-Za-z0-9+/_=-]{32,}/g
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Returns the text with keys, tokens and private keys redacted. Idempotent. Pure. */
+/** Idempotent. */
 export function redact(text: string): string {
   const known = WHOLE.reduce((rest, shape) => rest.replace(shape, REDACTED), text)
   const behind = BEHIND.reduce((rest, shape) => rest.replace(shape, `$1${REDACTED}`), known)
   return behind.replace(LONG, (word) => (isDrawn(word) ? REDACTED : word))
 }
 
-/** Returns whether a word looks random: hexadecimal, or mixed case with digits. UUIDs and paths are kept, since feedback refers to them. */
+/** Feedback refers to UUIDs and paths, so they are kept. */
 function isDrawn(word: string): boolean {
   if (UUID.test(word)) return false
   const letters_min = word.startsWith('/') ? 24 : 16 // a path may contain long names

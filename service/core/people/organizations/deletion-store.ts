@@ -1,9 +1,6 @@
 import type { ChangeTx } from '../../changes/mutate.ts'
 
-/**
- * Blocks new work in an organization: revokes its keys and invitations, closes its ports, and removes its members. To every caller it no
- * longer exists. Its workspaces are deleted later, one by one.
- */
+/** To every caller the organization no longer exists. Its workspaces are deleted later. */
 export async function beginDeletion(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx.updateTable('organizations').set({ deleting_at: now }).where('id', '=', id).execute()
   await tx.updateTable('api_keys').set({ revoked_at: now }).where('organization_id', '=', id).where('revoked_at', 'is', null).execute()
@@ -21,7 +18,7 @@ export async function beginDeletion(tx: ChangeTx, id: string, now: Date): Promis
   await tx.deleteFrom('memberships').where('organization_id', '=', id).execute()
 }
 
-/** Marks the organization deleted. Keeps its slug, so that no other organization can take it. */
+/** The slug stays: no other organization can take it. */
 export async function markEnded(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx
     .updateTable('organizations')

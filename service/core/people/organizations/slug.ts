@@ -3,7 +3,6 @@ import { LIMITS } from '../../../../contract/limits.ts'
 
 const { slug_characters_max } = LIMITS.organization
 
-/** Derives a slug from a name. A random suffix makes it unique. */
 export function slugOf(name: string): string {
   const words = name
     .normalize('NFKD')

@@ -28,7 +28,6 @@ export async function insertOrganization(tx: ChangeTx, organization: Insertable<
   await tx.insertInto('organizations').values(organization).execute()
 }
 
-/** `allowance` is JSON. */
 export type OrganizationChange = Partial<
   Pick<Insertable<Database['organizations']>, 'name' | 'plan_id' | 'refuses_starts' | 'grace_until' | 'allowance_exhausted' | 'allowance'>
 >

@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto'
 
-/** A certificate and its private key (PKCS #8, DER), of an authority or of a server. */
+/** The key is PKCS #8, DER. */
 export interface Authority {
   /** PEM */
   certificate: string
@@ -8,7 +8,7 @@ export interface Authority {
 }
 
 const DAY_MS = 86_400_000
-/** Backdates certificates: a guest's clock may be behind. */
+/** A guest's clock may be behind. */
 const BEFORE_DAYS = 30
 const YEARS = 30
 /** Longer validity is not trusted everywhere. */
@@ -16,7 +16,7 @@ const SERVER_DAYS = 397
 const SERIAL_BYTES = 16
 const PEM_COLUMNS = 64
 
-/** Creates a self-signed authority (P-256) that may sign only host certificates. */
+/** It may sign only host certificates. */
 export function makeAuthority(name: string, now: Date): Authority {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const until = new Date(now)
@@ -26,7 +26,6 @@ export function makeAuthority(name: string, now: Date): Authority {
   return { certificate: pem(certificate), private_key: privateKey.export({ type: 'pkcs8', format: 'der' }) }
 }
 
-/** Creates a server certificate signed by the authority. A name may begin with `*.`. */
 export function makeServerCertificate(
   { certificate, private_key }: Authority,
   names: readonly [string, ...string[]],
@@ -118,7 +117,7 @@ function oid(text: string): Buffer {
   return der(0x06, Buffer.from(bytes))
 }
 
-/** Encodes UTCTime until 2049, GeneralizedTime after it (RFC 5280, 4.1.2.5). */
+/** UTCTime until 2049, GeneralizedTime after it (RFC 5280, 4.1.2.5). */
 function time(at: Date): Buffer {
   const text = at.toISOString().replaceAll(/[-:T]|\.\d{3}/g, '')
   return at.getUTCFullYear() < 2050 ? der(0x17, Buffer.from(text.slice(2))) : der(0x18, Buffer.from(text))

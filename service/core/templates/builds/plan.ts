@@ -1,6 +1,5 @@
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** Returns the refusal of one more build; `running` counts the others. */
 export function buildRefusal(limit_value: number | null, running: number): Failure | null {
   if (limit_value === null || running < limit_value) return null
   return fail('quota_exceeded', null, 'The plan does not allow more builds of templates at once', {

@@ -1,4 +1,4 @@
-/** An entry of a layer (machine/internal/wire/layer.go). A whiteout hides the name in all layers below. */
+/** See machine/internal/wire/layer.go. */
 export interface LayerEntry {
   name: string
   type: 'file' | 'directory' | 'symlink' | 'whiteout' | 'other'
@@ -8,8 +8,6 @@ export interface LayerEntry {
   gid: number
   sha256?: string
   target?: string
-  /** Hides the content of this directory in the layers below. */
   opaque?: boolean
-  /** Path of this directory in the layers below, where it differs. */
   redirect?: string
 }

@@ -7,7 +7,7 @@ import { findLanguage, LANGUAGES } from '../../../../contract/recipes/languages.
 
 export type RecipeIssue = Issue & { reason: RecipeReason }
 
-/** Returns the problems of a recipe of the right shape, except those that need the database. */
+/** Problems that need the database are checked elsewhere. */
 export function recipeIssues(recipe: Recipe, has_upload: boolean): RecipeIssue[] {
   const { base, files = [], steps = [], packages = [], egress } = recipe
   const { files_max, steps_max, packages_max, recipe_bytes_max } = LIMITS.build
@@ -27,13 +27,12 @@ export function recipeIssues(recipe: Recipe, has_upload: boolean): RecipeIssue[]
   ]
 }
 
-/** Parses `slug@version` or a slug; null: neither. */
 export function parseBase(base: string): { slug: string; version: number | null } | null {
   const [, slug, version] = /^([a-z0-9][a-z0-9-]{0,62})(?:@([1-9][0-9]{0,8}))?$/.exec(base) ?? []
   return slug === undefined ? null : { slug, version: version === undefined ? null : Number(version) }
 }
 
-/** Returns the id of the upload that is the recipe's base; null: the base is a template. */
+/** null: the base is a template. */
 export function uploadOf({ base = '' }: Recipe): string | null {
   return UPLOAD_BASE.exec(base)?.[1] ?? null
 }
@@ -63,7 +62,7 @@ function languageIssues({ languages = [] }: Recipe): RecipeIssue[] {
   })
 }
 
-/** Paths that belong to the machine: created for each, or empty in a version. */
+/** They belong to the machine: created for each, or empty in a version. */
 const OWNED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/etc/resolv.conf', '/etc/hostname', '/etc/hosts', '/etc/machine-id']
 
 export function pathIssues(path: string, given: string): RecipeIssue[] {

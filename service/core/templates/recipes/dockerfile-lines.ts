@@ -1,6 +1,5 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/** One instruction of a Dockerfile. `rest` has its continuation lines joined; `heredocs` follow it. */
 export interface Instruction {
   line: number
   keyword: string
@@ -12,7 +11,7 @@ export interface Instruction {
 export interface Heredoc {
   name: string
   content: string
-  /** The delimiter is unquoted, so variables are expanded. */
+  /** The delimiter is unquoted. */
   expands: boolean
 }
 
@@ -21,7 +20,6 @@ export interface DockerfileProblem {
   message: string
 }
 
-/** Instructions that may have heredocs. */
 const WITH_HEREDOCS = ['RUN', 'COPY', 'ADD']
 const HEREDOC = /<<(-?)(["']?)([A-Za-z_][A-Za-z0-9_]*)\2/g
 
@@ -54,7 +52,7 @@ export function splitDockerfile(text: string): { instructions: Instruction[]; pr
   return { instructions, problems }
 }
 
-/** Returns the escape character. Only comments before the first instruction are directives. */
+/** Only comments before the first instruction are directives. */
 function escapeOf(lines: readonly string[]): string {
   for (const line of lines) {
     const [, name = '', value = ''] = /^\s*#\s*([a-z]+)\s*=\s*(\S+)\s*$/i.exec(line) ?? []
@@ -64,7 +62,7 @@ function escapeOf(lines: readonly string[]): string {
   return '\\'
 }
 
-/** Joins continued lines. Skips comments and empty lines within them, as Docker does. */
+/** As Docker does, it skips comments and empty lines within continued lines. */
 function joinLines(lines: readonly string[], from: number, escape: string): { joined: string; next: number } {
   const parts: string[] = []
   let at = from

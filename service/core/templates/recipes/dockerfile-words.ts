@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/** Splits words at blanks outside of quotes, as Docker does. Keeps quotes and escapes for `expand`. null: an unclosed quote. */
+/** As Docker does. Keeps quotes and escapes for `expand`. null: an unclosed quote. */
 export function splitWords(text: string, escape: string): string[] | null {
   const words: string[] = []
   let word = ''
@@ -23,7 +23,7 @@ export function splitWords(text: string, escape: string): string[] | null {
 
 const VARIABLE = /\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([-+])([^{}]*))?\})/y
 
-/** Matches at an index instead of slicing: a word may be half a MiB of `$`. */
+/** A word may be half a MiB of `$`: no slices. */
 function variableAt(word: string, at: number): RegExpExecArray | null {
   VARIABLE.lastIndex = at
   return VARIABLE.exec(word)
@@ -33,12 +33,11 @@ export interface Variables {
   get(name: string): string | undefined
 }
 
-/** Thrown by `expand`: repeated variables can grow exponentially within a few lines. */
+/** Repeated variables can grow exponentially within a few lines. */
 export class TooLong extends Error {}
 
 /**
- * Removes quotes and escapes, and expands `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` outside single quotes. null: an unknown
- * form.
+ * null: an unknown form.
  * @throws TooLong
  */
 export function expand(word: string, variables: Variables, escape: string): string | null {
@@ -74,7 +73,6 @@ function valueOf([, plain, braced, sign, other = '']: RegExpExecArray, variables
   return value
 }
 
-/** Parses the exec form, a JSON list of strings; undefined: it is none. */
 export function execForm(rest: string): string[] | undefined {
   if (!rest.startsWith('[')) return undefined
   try {

@@ -4,13 +4,11 @@ import { UPLOAD_BASE } from './check.ts'
 import { type DockerfileProblem, type Instruction, splitDockerfile } from './dockerfile-lines.ts'
 import { execForm, expand, splitWords, TooLong, type Variables } from './dockerfile-words.ts'
 
-/** A warning names an instruction that is ignored. */
 export type Translated = { recipe: Recipe; warnings: DockerfileProblem[] } | { problems: DockerfileProblem[] }
 
-/** State of the translation so far. */
 interface State {
   base: string | null
-  /** Values of ARG: visible to instructions and commands, but not to workspaces. */
+  /** ARG: visible to instructions and commands, but not to workspaces. */
   args: Map<string, string>
   /** ARGs before FROM: visible to FROM, and to a later ARG of the same name. */
   outer_args: Map<string, string>
@@ -24,13 +22,10 @@ interface State {
   cmd: string[] | null
   entrypoint: string[] | null
   steps: (RunStep | CopyStep)[]
-  /** Total of the environments of all steps. */
   characters: number
-  /** Total of all words after expansion. */
   expanded_characters: number
 }
 
-/** Thrown while one instruction is read; the catcher adds its line. */
 class UnsupportedInstructionError extends Error {}
 
 const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
@@ -38,7 +33,6 @@ const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
 const EXPANDED_MAX = 4 * recipe_bytes_max
 const SHELL = ['/bin/sh', '-c']
 
-/** Instructions without effect on a workspace, with the reason in the warning. */
 const IGNORED: Readonly<Record<string, string>> = {
   HEALTHCHECK: 'a service is ready when its port answers',
   ONBUILD: 'it is for what is built on this image',
@@ -46,10 +40,7 @@ const IGNORED: Readonly<Record<string, string>> = {
   VOLUME: 'all files of a workspace stay. RUN mkdir makes the directory',
 }
 
-/**
- * Translates a Dockerfile into a recipe. Every step has its complete environment in `env`. Reports all unknown or unsupported
- * instructions at once, with their lines.
- */
+/** Every step has its complete environment in `env`. */
 export function translateDockerfile(text: string, build_args: Readonly<Record<string, string>> = {}): Translated {
   const { instructions, problems } = splitDockerfile(text)
   const state: State = {
@@ -174,7 +165,7 @@ function readEnv(state: State, instruction: Instruction): void {
     return setEnv(state, first, expanded(state, instruction, value))
   }
   const pairs = words.map((word) => /^([^=]+)=([^]*)$/.exec(word) ?? refuse('ENV takes NAME=value'))
-  // Values are expanded with the environment before this line.
+  // The environment before this line expands the values.
   const values = pairs.map(([, name = '', value = '']) => [name, expanded(state, instruction, value)] as const)
   for (const [name, value] of values) setEnv(state, name, value)
 }
@@ -233,7 +224,6 @@ function refuseAdd(source: string): void {
   if (/\.(tar|tgz|tar\.(gz|xz|bz2|zst))$/.test(source)) refuse('ADD does not unpack archives: COPY it, and RUN tar')
 }
 
-/** Turns the heredocs of COPY <<EOF /path into files. */
 function writeDocuments(
   state: State,
   { heredocs, keyword, rest, escape }: Instruction,
@@ -290,7 +280,7 @@ function add(state: State, step: Pick<RunStep, 'run'>): void {
   state.cwd_is_new = false
 }
 
-/** Looks up ENV before ARG, lazily, without copying the maps for each word. */
+/** Lazily: no copy of the maps for each word. */
 function lookup({ args, env }: Pick<State, 'args' | 'env'>): Variables {
   return { get: (name) => env.get(name) ?? args.get(name) }
 }

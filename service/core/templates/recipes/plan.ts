@@ -4,7 +4,6 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { BuildEgress, Recipe } from '../../../../contract/schemas/recipes.ts'
 import { findLanguage, PACKAGE_HOSTS } from '../../../../contract/recipes/languages.ts'
 
-/** A step of a build, fully resolved. */
 export type PlanStep =
   | { kind: 'run'; title: string; argv: string[]; cwd: string; user: string; env: Record<string, string>; timeout_seconds: number }
   | { kind: 'files'; title: string; files: PlannedFile[] }
@@ -21,9 +20,8 @@ const TITLE_CHARACTERS_MAX = 200
 const APT = ['-o', 'APT::Install-Recommends=false', '-o', 'APT::Get::Assume-Yes=true', '-o', 'Dpkg::Use-Pty=0', '-o', 'Acquire::Retries=3']
 
 /**
- * Returns the steps of a valid recipe.
- * @param base_env environment of the base; each step overrides it.
- * @param mirror replaces Debian's mirror for packages; null: Debian's.
+ * @param base_env each step overrides it.
+ * @param mirror of packages; null: Debian's.
  */
 export function planSteps(recipe: Recipe, base_env: Readonly<Record<string, string>>, mirror: string | null = null): PlanStep[] {
   const env = { ...base_env, ...recipe.env }
@@ -101,17 +99,17 @@ function placeOf(mirror: string): { host: string; ports: readonly number[] } {
   return { host: hostname, ports: [port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)] }
 }
 
-/** Lies in /tmp, so that no layer contains it. */
+/** No layer contains /tmp. */
 const SOURCES = '/tmp/.berth-sources'
 const MIRRORED = ['-o', 'Dir::Etc::SourceList=/dev/null', '-o', `Dir::Etc::SourceParts=${SOURCES}`]
 
-/** Returns a script that copies the base's apt sources with Debian's mirror replaced; security updates keep their source. */
+/** Security updates keep their source. */
 function sourcesOf(mirror: string): string {
   const lists = '/etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources'
   const text = mirror
     .replace(/\/$/, '')
     .replaceAll("'", '%27')
-    .replaceAll(/[&#\\]/g, '\\$&') // escapes for the shell and for sed
+    .replaceAll(/[&#\\]/g, '\\$&') // for the shell and for sed
   const replaced = `s#https?://deb[.]debian[.]org/debian/?( |$)#${text}\\1#`
   return `mkdir -p ${SOURCES}; for list in ${lists}; do [ ! -f "$list" ] || sed -E '${replaced}' "$list" > ${SOURCES}/"\${list##*/}"; done; `
 }

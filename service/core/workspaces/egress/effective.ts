@@ -3,14 +3,13 @@ import { intersection } from '../../../../contract/egress/intersect.ts'
 import { ALLOW_ALL, withinLimits, type EgressPolicy } from '../../../../contract/egress/policy.ts'
 import type { EnforcementState } from '../../../../contract/schemas/egress.ts'
 
-/** The newest version of a scope's policy. policy null: the override was removed. */
+/** policy null: the override was removed. */
 export interface Versioned {
   version: number
   policy: EgressPolicy | null
   created_at: Date
 }
 
-/** The last acknowledgement of the host for the workspace's machine. */
 export interface Acknowledged {
   epoch: number
   revision: string
@@ -22,29 +21,25 @@ export interface EgressFacts {
   workspace_id: string
   ownership_epoch: number
   observed_state: string
-  /** null: never set. */
   override: Versioned | null
   project: Versioned | null
-  /** Of the template version; null: none. */
   ceiling: EgressPolicy | null
   acknowledged: Acknowledged | null
-  /** Ports of the hosts for which requests get bound secrets injected. */
   secret_ports: number[]
 }
 
 export interface Effective {
-  /** The configured policy, before the ceiling. */
+  /** Before the ceiling. */
   policy: EgressPolicy
   source: 'workspace' | 'project' | 'platform'
-  /** The policy that the host enforces. */
   effective: EgressPolicy
-  /** Ports whose connections are redirected to the secret proxy, ascending. */
+  /** Connections to them are redirected to the secret proxy. Ascending. */
   secret_ports: number[]
-  /** Hash of policy and ports: an acknowledgement names it. */
+  /** An acknowledgement names it. */
   revision: string
 }
 
-/** Resolves workspace override > project policy > platform default, capped by the template's ceiling (App, "Egress policy"). */
+/** App, "Egress policy". */
 export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'ceiling' | 'secret_ports'>): Effective {
   const { override, project, ceiling, secret_ports } = facts
   const set = (versioned: Versioned | null) => versioned?.policy ?? null
@@ -54,7 +49,7 @@ export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'c
   return { policy, source, effective, secret_ports, revision: revisionOf(effective, secret_ports) }
 }
 
-/** The revision of a machine without a policy. machine/internal/wire has the same constant. */
+/** Without a policy. machine/internal/wire has the same constant. */
 export const DEFAULT_REVISION = 'default'
 const REVISION_CHARACTERS = 40
 
@@ -65,10 +60,9 @@ export function revisionOf(effective: EgressPolicy, secret_ports: readonly numbe
   return createHash('sha256').update(text).digest('hex').slice(0, REVISION_CHARACTERS)
 }
 
-/** States in which a workspace has a machine, running or suspending. */
 const WITH_MACHINE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
-/** Returns the enforcement state (App, "Other state-bearing records"). Ignores an acknowledgement of another epoch. */
+/** App, "Other state-bearing records". An acknowledgement of another epoch is ignored. */
 export function enforcementOf(facts: EgressFacts, { revision }: Pick<Effective, 'revision'>): EnforcementState {
   const { acknowledged, ownership_epoch, observed_state } = facts
   if (!WITH_MACHINE.has(observed_state) || acknowledged?.epoch !== ownership_epoch) return 'not_enforced'

@@ -78,7 +78,6 @@ function versioned(
   return { version, created_at, policy: mode === null ? null : { mode, rules: rules ?? [], cidrs: cidrs ?? [] } }
 }
 
-/** Returns the newest policy of a project; null: none was ever set. */
 export async function readProjectPolicy(reads: Reader, project_id: string): Promise<Versioned | null> {
   const [row] = await reads.rows<VersionRow>(
     'egress.of_project',

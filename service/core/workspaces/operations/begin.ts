@@ -6,7 +6,6 @@ import { aboutWorkspace, insertOperation } from './store.ts'
 
 export type Operate = Extract<Decision, { kind: 'operate' }>
 
-/** The row of a workspace that the transaction has locked. */
 export interface LockedWorkspace {
   id: string
   organization_id: string
@@ -15,9 +14,8 @@ export interface LockedWorkspace {
 }
 
 /**
- * Records an operation on a workspace that no other operation locks. The caller has checked the command table and, for a start, admission
- * (`core/admission`). Throws Again where another operation locks the workspace.
- * @returns the operation's id.
+ * The caller has checked the command table and, for a start, admission (`core/money/admission`). Throws StaleReadError where another
+ * operation locks the workspace.
  */
 export async function beginOperation(
   { ids }: { ids: Ids },
@@ -28,7 +26,7 @@ export async function beginOperation(
 ): Promise<string> {
   const { cell_id, input = {}, now } = options
   const id = ids.next()
-  // Cell, "Workspace as seen by tool calls": reads still work while a snapshot is captured.
+  // Reads still work while a snapshot is captured (Cell, "Workspace as seen by tool calls").
   const gate = kind === 'snapshot' || kind === 'layer_snapshot' ? 'read_only' : 'closed'
   await insertOperation(tx, { ...aboutWorkspace(row), id, kind, cell_id, input, now }, { workspace_ids: [row.id], gate })
   await writeDesiredState(tx, row.id, desired_state, row.cell_id === null ? { cell_id } : {}, now)

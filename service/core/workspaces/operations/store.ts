@@ -7,7 +7,7 @@ import type { Database } from '../../../db/schema.ts'
 import { StaleReadError } from '../../changes/stale-read-error.ts'
 import { actorFacts } from '../../changes/audit.ts'
 
-/** A new operation. `workspace_id` is the one that the API shows; null: the operation concerns no workspace. */
+/** `workspace_id`, as the API shows it; null: the operation concerns no workspace. */
 export interface NewOperation {
   id: string
   kind: OperationKind
@@ -16,11 +16,10 @@ export interface NewOperation {
   /** null: the operation concerns an organization. */
   project_id: string | null
   workspace_id: string | null
-  /** Only for a fork. */
   source_workspace_id?: string
-  /** Only for a fork: it waits for a capture that another fork of its source makes, and does not lock the source. */
+  /** The fork waits for a capture that another fork of its source makes, and does not lock the source. */
   joins?: boolean
-  /** The cell that must run it; null: any cell. */
+  /** null: any cell may run it. */
   cell_id: string | null
   input: Record<string, unknown>
   now: Date
@@ -70,10 +69,9 @@ export function aboutBuild({
  */
 export const WAITS_FOR_CAPTURE = 'joined'
 
-/** Operations that wait for capacity until a deadline (App, "Capacity wait"). */
+/** App, "Capacity wait". */
 const WAITS_FOR_CAPACITY: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 
-/** Returns the row of a queued operation, requested by the actor of the change. */
 export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<Database['operations']> {
   const { subject, source_workspace_id = null, joins = false, input, now, ...columns } = operation
   return {
@@ -96,15 +94,13 @@ export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<
   }
 }
 
-/** Workspaces that an operation locks, and the `tool_gate` of their tool calls while it runs. */
 export interface WorkspaceLock {
   workspace_ids: readonly string[]
   gate: 'open' | 'closed' | 'read_only'
 }
 
 /**
- * Inserts an operation and its workspace locks in one statement, to save a round trip. Throws Again where another operation locks one of
- * the workspaces.
+ * Throws StaleReadError where another operation locks one of the workspaces.
  * @param hold null: the operation locks no workspace.
  */
 export async function insertOperation(tx: ChangeTx, operation: NewOperation, hold: WorkspaceLock | null): Promise<void> {
@@ -126,7 +122,7 @@ export function throwUnlessLocked(held: bigint | undefined, { workspace_ids }: W
   if (held !== BigInt(workspace_ids.length)) throw new StaleReadError('another operation holds the workspace')
 }
 
-/** Inserts a delete operation that has already succeeded, only for the caller to read. */
+/** Only for the caller to read. */
 export async function insertFinishedDelete(
   tx: ChangeTx,
   { id, now, ...about }: OperationTarget & Pick<NewOperation, 'id' | 'now'>,
@@ -142,7 +138,7 @@ export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
   await sql`select 1 from operations where id = ${id} for no key update`.execute(tx)
 }
 
-/** Locks and returns the forks that wait for a capture of this workspace and belong to no process yet. */
+/** They belong to no process yet. */
 export async function readWaitingForks(tx: ChangeTx, source_workspace_id: string): Promise<{ id: string; workspace_id: string }[]> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`
     select id, workspace_id from operations
@@ -151,12 +147,11 @@ export async function readWaitingForks(tx: ChangeTx, source_workspace_id: string
   return rows
 }
 
-/** Releases one workspace lock of an operation, which continues. */
 export async function releaseWorkspaceLock(tx: ChangeTx, operation_id: string, workspace_id: string): Promise<void> {
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Cancels an operation, for a delete or at the caller's request, and releases all its workspace locks. */
+/** Releases all its workspace locks. */
 export async function cancelOperation(tx: ChangeTx, id: string, now: Date, message = 'The workspace was deleted'): Promise<void> {
   const error = {
     code: 'canceled' as const,

@@ -1,6 +1,6 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 
-/** Credentials that a port accepts. A link is not accepted itself: it is exchanged for its cookie. */
+/** A link is exchanged for its cookie. */
 export const CREDENTIAL_KINDS = ['token', 'link', 'cookie', 'callback'] as const
 export type CredentialKind = (typeof CREDENTIAL_KINDS)[number]
 
@@ -9,17 +9,16 @@ const SECRET_BYTES = 32
 const SECRET = /^[A-Za-z0-9_-]{43}$/
 const COOKIE_OF_LINK = 'the cookie of a signed link'
 
-/** Creates a credential. Only its digest is stored (docs/decisions/port-credentials.md). */
+/** docs/decisions/port-credentials.md. */
 export function newCredential(kind: Exclude<CredentialKind, 'cookie'>): string {
   return `${PREFIXES[kind]}${randomBytes(SECRET_BYTES).toString('base64url')}`
 }
 
-/** Returns the cookie for which a link is exchanged. The link cannot be derived from it. */
+/** The link cannot be derived from it. */
 export function cookieOf(link: string): string {
   return `${PREFIXES.cookie}${createHmac('sha256', link).update(COOKIE_OF_LINK).digest('base64url')}`
 }
 
-/** null: the text does not have the format of this kind. */
 export function digestOf(kind: CredentialKind, value: string): Buffer | null {
   const prefix = PREFIXES[kind]
   return value.startsWith(prefix) && SECRET.test(value.slice(prefix.length)) ? createHash('sha256').update(value).digest() : null

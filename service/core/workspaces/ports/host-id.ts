@@ -4,7 +4,7 @@ const CHARACTERS = 26 // of five bits each, for 128 bits
 const SPARE_BITS = 2n // at the end, always 0, so that each workspace has one name
 const SHAPE = /^[a-z2-7]{26}$/
 
-/** Returns the workspace's name in host names: its id in 26 characters. portd (machine/internal/ports) parses the same form. */
+/** portd (machine/internal/ports) parses the same form. */
 export function hostIdOf(workspace_id: string): string {
   let bits = BigInt(`0x${workspace_id.replaceAll('-', '')}`) << SPARE_BITS
   let text = ''
@@ -15,7 +15,6 @@ export function hostIdOf(workspace_id: string): string {
   return text
 }
 
-/** null: no workspace has this name. */
 export function workspaceOf(host_id: string): string | null {
   if (!SHAPE.test(host_id)) return null
   let bits = 0n

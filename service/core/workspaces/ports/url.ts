@@ -1,7 +1,7 @@
 import { RESERVED_PATH } from '../../../../contract/schemas/ports.ts'
 import { hostIdOf } from './host-id.ts'
 
-/** Returns the URL of a port, without a trailing slash. @param ports_url scheme, host and public port that all port URLs share. */
+/** @param ports_url scheme, host and public port that all port URLs share. */
 export function portUrl(ports_url: string, workspace_id: string, port: number): string {
   const { protocol, host } = new URL(ports_url)
   return `${protocol}//${port}-${hostIdOf(workspace_id)}.${host}`
@@ -11,7 +11,7 @@ export function linkUrl(port_url: string, link: string): string {
   return `${port_url}${RESERVED_PATH}/link?t=${link}`
 }
 
-/** Returns the prefix of callback URLs; the app's path follows it. */
+/** The app's path follows. */
 export function callbackUrl(port_url: string, callback: string): string {
   return `${port_url}${RESERVED_PATH}/callback/${callback}/`
 }

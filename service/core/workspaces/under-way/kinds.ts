@@ -1,14 +1,12 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/** A kind of work that a row marks as under way: its worker, its deadline, and the recovery where the worker is gone. */
 export interface WorkKind {
-  /** The table, and the condition that marks a row as under way. */
   row: string
   by: 'cell' | 'api'
   worker: string
-  /** Counted from the time in the row. The operator is told of work beyond it. */
+  /** From the time in the row. The operator is told of work beyond it. */
   deadline_seconds: number
-  /** Recovery after a killed process, a database outage or a cancelled operation. */
+  /** After a killed process, a database outage or a cancelled operation. */
   ended_by: string
 }
 
@@ -16,7 +14,7 @@ const HOUR = 3600
 const { build, execution, exec, warm, wait } = LIMITS
 const BUILD_SECONDS = build.attempts_max * (build.seconds_max + wait.capacity_wait_seconds)
 
-/** All kinds of work. Uploads are absent: they wait for their caller, and the api removes them after a day. */
+/** Uploads are absent: they wait for their caller, and the api removes them after a day. */
 export const WORK_KINDS = {
   execution: {
     row: 'executions: queued or running',

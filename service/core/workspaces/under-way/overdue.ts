@@ -12,10 +12,7 @@ interface OverdueContext {
   log: Pick<Logger, 'error'>
 }
 
-/**
- * Logs overdue work, once for each row.
- * @param told rows that this process has already logged; updated in place.
- */
+/** @param told rows that this process has already logged; updated in place. */
 export async function logOverdue({ db, clock, log }: OverdueContext, { by, cell_id }: Worker, told: Set<string>): Promise<void> {
   const overdue = new Set<string>()
   for (const [kind, { deadline_seconds, worker }] of kindsOf(by)) {

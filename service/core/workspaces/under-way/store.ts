@@ -9,10 +9,7 @@ export interface RowUnderWay {
 
 const AT_ONCE = 100
 
-/**
- * Returns rows under way since before then, oldest first, at most `AT_ONCE`.
- * @param cell_id the cell that owns the rows; null: work of the api.
- */
+/** @param cell_id null: work of the api. */
 export async function readOverdue(db: Db, cell_id: string | null, name: WorkKindName, before: Date): Promise<RowUnderWay[]> {
   const { rows } = await sql<RowUnderWay>`
     select id, since from (${READ[name](cell_id)}) as u where since < ${before} order by since limit ${AT_ONCE}`.execute(db)

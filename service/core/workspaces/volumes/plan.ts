@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { ReasonOf } from '../../../../contract/errors.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** Volume limits of an organization's plan. null: no limit; a limit that is not set is in `missing_volume_limits`. */
+/** null: no limit; a limit that is not set is in `missing_volume_limits`. */
 export interface VolumePlan {
   slug: string
   shared_volumes_max: number | null
@@ -14,10 +14,8 @@ export interface VolumePlan {
   grace_until: Date | null
 }
 
-/** Limits that must be set before a volume can be created. */
 export const VOLUME_LIMIT_NAMES = ['shared_volumes_max', 'shared_volume_gib_max'] as const
 
-/** Returns why the plan refuses one more volume of this size; null: it is allowed. `live` counts the organization's volumes. */
 export function volumeRefusal(plan: VolumePlan, quota_gib: number, live: number): Failure | null {
   return (
     entitlementRefusal(plan) ??
@@ -43,7 +41,6 @@ function entitlementRefusal(plan: VolumePlan): Failure | null {
   return fail('entitlement_required', 'limits_missing', 'The plan does not say its limits of volumes', { details: { plan: slug, missing } })
 }
 
-/** @param current the present amount; the check is for one more. */
 function quotaRefusal(limit: 'shared_volumes_max' | 'shared_volume_gib_max', limit_value: number | null, current: number): Failure | null {
   if (limit_value === null || current < limit_value) return null
   const told = limit === 'shared_volume_gib_max' ? current + 1 : current
@@ -51,7 +48,6 @@ function quotaRefusal(limit: 'shared_volumes_max' | 'shared_volume_gib_max', lim
   return fail('quota_exceeded', null, `The plan does not allow ${what}`, { details: { limit, limit_value, current: told } })
 }
 
-/** Returns the refusal of one more volume for a workspace that has `current`. */
 export function attachmentsRefusal({ volume_attachments_per_workspace: of_plan }: VolumePlan, current: number): Failure | null {
   const limit_value = Math.min(of_plan ?? Infinity, LIMITS.volume.attachments_per_workspace_max)
   if (current < limit_value) return null

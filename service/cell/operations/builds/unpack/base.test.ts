@@ -9,7 +9,7 @@ import { gzipSync } from 'node:zlib'
 import { entryOf, tarOf } from '../../../../../tests/support/tars.ts'
 import { patience } from '../../../../../tests/support/patience.ts'
 
-/** Path of the interpreter. A wrapper script named `python3` is run only once. */
+/** A wrapper script named `python3` is run only once. */
 const PYTHON = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).trim()
 const PROGRAM = join(import.meta.dirname, 'base.py')
 const SHELL = readFileSync('/bin/sh')
@@ -22,7 +22,7 @@ interface Unpacked extends Disposable {
   at(path: string): string
 }
 
-/** Runs as in a machine of a build, in a temporary folder. Checks that nothing outside it has changed. */
+/** Checks that nothing outside its folder has changed. */
 function unpack(upload: Buffer, { bytes_max = 2 ** 24, entries_max = 1000 } = {}): Unpacked {
   const folder = mkdtempSync(join(tmpdir(), 'berth-unpack-'))
   writeFileSync(join(folder, 'upload'), upload)
@@ -50,7 +50,6 @@ const program = (name: string, content: Buffer) => entryOf(name, content, { mode
 const BASE = [directory('bin/'), program('bin/sh', SHELL), file('etc/passwd', PASSWD)]
 const good = (...more: Buffer[]) => tarOf(...BASE, ...more)
 
-/** A pax header, with attributes of the entries after it. */
 const pax = (text: string, type = 'x') => entryOf('pax', text, { type })
 const paxLine = (key: string, value: string) => {
   const rest = ` ${key}=${value}\n`
@@ -90,7 +89,6 @@ function image({ layers = [good()], architecture = ARCHITECTURE, change, ...of }
   return tarOf(directory('blobs/'), directory('blobs/sha256/'), ...[...files].map(([name, bytes]) => file(name, bytes)))
 }
 
-/** Changes the last byte of the blobs that fit. */
 const damaged = (fits: (bytes: Buffer) => boolean) => (files: Map<string, Buffer>) => {
   for (const [name, bytes] of files)
     if (name.startsWith('blobs/') && fits(bytes)) files.set(name, Buffer.concat([bytes.subarray(0, -1), Buffer.from('!')]))
