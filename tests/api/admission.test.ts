@@ -71,7 +71,7 @@ test('admin commands cause every 402 and 403, and undo it', async () => {
     return [status, body.error?.code, body.error?.details]
   }
   const refused = (reason: string, details: object) => [402, 'entitlement_required', { reason, plan: 'standing', ...details }]
-  for (const reason of ['no_plan', 'unpaid', 'operator_hold']) {
+  for (const reason of ['no_plan', 'unpaid', 'operator_hold'] as const) {
     await admin('organization', 'starts', 'standing', reason)
     assert.deepEqual(await answer(), refused(reason, {}))
   }
@@ -171,7 +171,7 @@ test('a used-up allowance suspends running workspaces and sessions, and no start
 const admin = (...args: string[]) => adminOn(w.database.url, ...args)
 
 test('a plan that refuses starts and a used-up allowance are 402, and running workspaces go on', async () => {
-  for (const reason of ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold']) {
+  for (const reason of ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold'] as const) {
     const { key: as } = await tenantOf(
       reason,
       reason === 'limits_missing' ? { missing_limits: ['memory_mib'] } : { refuses_starts: reason },
@@ -183,7 +183,7 @@ test('a plan that refuses starts and a used-up allowance are 402, and running wo
   const { key: as, organization_id } = await tenantOf('allowance', {})
   const running = await w.open('runs', {}, { as })
   await w.cell.succeed(running.body.operation.id)
-  for (const reason of ['allowance_used', 'overage_paused', 'spend_cap_reached']) {
+  for (const reason of ['allowance_used', 'overage_paused', 'spend_cap_reached'] as const) {
     await w.database.superuser.updateTable('organizations').set({ allowance_exhausted: reason }).where('id', '=', organization_id).execute()
     const { status, body } = await w.open('new', {}, { as })
     assert.deepEqual([status, body.error.code, body.error.details.reason], [402, 'allowance_exhausted', reason])

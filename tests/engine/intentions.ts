@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
+import type { OperationKind } from '../../contract/states/operation.ts'
 import type { Db } from '../../service/db/database.ts'
-import type { Resources } from '../../service/db/schema.ts'
+import type { Resources, StartupState } from '../../service/db/column-types.ts'
 import { WAITS_FOR_CAPTURE } from '../../service/core/workspaces/operations/store.ts'
-import type { StartupState } from '../../service/db/schema-templates.ts'
 import type { Clock } from '../../service/lib/clock.ts'
 import type { Ids } from '../../service/lib/ids.ts'
 import { patience } from '../support/patience.ts'
@@ -114,7 +114,7 @@ async function insertOperation(
       project_id,
       workspace_id,
       source_workspace_id: source ?? null,
-      kind,
+      kind: kind as OperationKind, // the column's check refuses others
       cell_id,
       created_at: now,
       updated_at: now,

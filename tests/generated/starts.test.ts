@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { errorsOf } from '../../contract/route-errors.ts'
 import { APP_ROUTES } from '../../contract/routes/app/all.ts'
 import { seeder, SETTINGS, world, type Tenant, type World } from '../api/support.ts'
+import type { Database } from '../../service/db/schema.ts'
 import { draftState } from '../support/drafts.ts'
 import { said } from './app-world.ts'
 import { asTree } from './scenes.ts'
@@ -71,12 +72,13 @@ for (const route of starts) {
     }
     for (const reason of reasonsOf('entitlement_required')) {
       const missing = reason === 'limits_missing'
-      await plans.set({ refuses_starts: missing ? null : reason, missing_limits: missing ? ['memory_mib'] : [] }).execute()
+      const refuses_starts = missing ? null : (reason as Database['plans']['refuses_starts'])
+      await plans.set({ refuses_starts, missing_limits: missing ? ['memory_mib'] : [] }).execute()
       await refused(`402 entitlement_required/${reason}`)
     }
     await plans.set({ refuses_starts: null, missing_limits: [] }).execute()
     for (const reason of reasonsOf('allowance_exhausted')) {
-      await organizations.set({ allowance_exhausted: reason }).execute()
+      await organizations.set({ allowance_exhausted: reason as Database['organizations']['allowance_exhausted'] }).execute()
       await refused(`402 allowance_exhausted/${reason}`)
     }
     await organizations.set({ allowance_exhausted: null }).execute()

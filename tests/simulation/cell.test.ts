@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { sql } from 'kysely'
+import type { ObservedState } from '../../contract/states/machine.ts'
+import type { OperationKind } from '../../contract/states/operation.ts'
 import { HostFailure } from '../../service/cell/host/hostd.ts'
 import type { WorkspaceEntry } from '../../service/cell/machines/table.ts'
 import type { Verb } from '../../service/cell/host/fake/verb-queue.ts'
@@ -24,6 +26,8 @@ const ACTIONS = 40
 const UNREST_MS = 12_000
 /** A slow computer gets as many polls, and more time for them. */
 const QUIET_LOOK_MS = 15
+/** The operation that starts a workspace again. */
+const STARTS: Partial<Record<ObservedState, OperationKind>> = { suspended: 'resume', failed: 'open' }
 /** A regular comparison would hide an operation that waits for one. */
 const NEVER_COMPARED_REGULARLY_MS = 3_600_000
 const VERBS: Verb[] = [
@@ -347,7 +351,7 @@ class History {
     for (const id of this.workspaces) {
       const row = await this.world.workspace(id)
       if (row.deleted_at !== null) continue
-      const next = { suspended: 'resume', failed: 'open' }[row.observed_state]
+      const next = STARTS[row.observed_state]
       if (next !== undefined) {
         const { state, error } = await this.world.ended(await this.world.operate(id, next))
         assert.deepEqual([state, error], ['succeeded', null])

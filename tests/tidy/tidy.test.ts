@@ -7,7 +7,7 @@ const tracked = sourceFiles()
 const code = tracked.filter((file) => /\.(ts|mjs|go)$/.test(file))
 const read = textOf
 
-const GENERATED_TYPES = 'sdk/typescript/src/schemas.ts'
+const GENERATED_TYPES = ['sdk/typescript/src/schemas.ts', 'service/db/schema.ts']
 
 /** The first prefix that matches a file is its layer. */
 const LAYERS: { prefix: string; may: string[]; otherwise: string }[] = [
@@ -71,7 +71,7 @@ test('SQL is in store.ts files only', () => {
 
 test('no source file is longer than 400 lines', () => {
   const wrong = code
-    .filter((file) => file !== GENERATED_TYPES && read(file).split('\n').length > 401)
+    .filter((file) => !GENERATED_TYPES.includes(file) && read(file).split('\n').length > 401)
     .map((file) => `${file}: split it by the things it names`)
   assert.deepEqual(wrong, [])
 })

@@ -3,8 +3,7 @@ import type { Origin } from '../../../contract/schemas/workspaces.ts'
 import { decide, type LockRole, type CommandFacts } from '../../../contract/states/commands.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { IdleFacts } from '../../core/workspaces/idle.ts'
-import type { Resources } from '../../db/schema.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
+import type { Resources, StartupState } from '../../db/column-types.ts'
 import { OPERATION_COLUMNS, type OperationRow } from './operations/view.ts'
 
 export interface WorkspaceRow extends IdleFacts {

@@ -1,4 +1,4 @@
-import type { MachineVolume, Resources } from '../../db/schema.ts'
+import type { MachineVolume, Resources } from '../../db/column-types.ts'
 import type { EgressInForce, HostDenial, HostEgress, SetEgressRequest } from './egress.ts'
 import type { Subject, VolumeSubject } from './subject.ts'
 import type { DiskReader, DiskReadRequest } from './hostd-disks.ts'

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
+import type { ObservedState } from '../../../contract/states/machine.ts'
 import { createWorld, entryOf, type Process, type StartOptions, type World } from '../../../tests/engine/world.ts'
 import { HostFailure } from '../host/hostd.ts'
 import { workspaceSubject } from '../host/subject.ts'
@@ -94,7 +95,7 @@ test('a workspace whose files take the host long to remove does not block the re
   const process = await world.startProcess(ON_DEMAND)
   const ids = [await opened(world), await opened(world), await opened(world)]
   await process.kill()
-  const set = (id: string, observed_state: string) =>
+  const set = (id: string, observed_state: ObservedState) =>
     world.db.updateTable('workspaces').set({ observed_state }).where('id', '=', id).execute()
   const [before = '', deleting = '', after = ''] = ids
   for (const id of [before, after]) await set(id, 'suspending')

@@ -3,11 +3,12 @@ import { test } from 'node:test'
 import { createWorld, type Process, type World } from '../../../tests/engine/world.ts'
 import pino from 'pino'
 import { idleRule } from '../../core/workspaces/idle.ts'
-import { learnedSeconds, noteGap, type IdleGaps } from '../../core/workspaces/idle-gaps.ts'
+import { EDGES, learnedSeconds, type IdleGaps } from '../../core/workspaces/idle-gaps.ts'
 import { HostFailure } from '../host/hostd.ts'
 import type { GuestActivity } from './activity-query.ts'
 import { flushActivity } from './flush.ts'
 import { idleClock, checkIdle, type IdleContext } from './idle-clock.ts'
+import { noteGap } from '../../../tests/support/idle-gaps.ts'
 import { patience } from '../../../tests/support/patience.ts'
 
 async function running(world: World, options: Parameters<World['open']>[0] = {}): Promise<string> {
@@ -221,6 +222,28 @@ test('a guest that always reports a command as just ended is suspended a day aft
   await lookNow(world, process, { last_ended_at: world.clock.now() })
   assert.equal(await kind(), 'suspend')
 })
+
+test('the trigger has the edges, the shortest gap and the decay of core: a gap on either side of every edge is written as there', async () => {
+  await using world = await createWorld()
+  const id = await world.newWorkspace()
+  let active_ms = (await world.workspace(id)).active_at.getTime()
+  let expected: IdleGaps | null = null
+  for (const gap_ms of EDGES.flatMap((edge) => [edge * 999.9, edge * 1000.1].map(Math.round))) {
+    active_ms += gap_ms
+    expected = singles(noteGap(expected, gap_ms / 1000))
+    await world.db
+      .updateTable('workspaces')
+      .set({ active_at: new Date(active_ms) })
+      .where('id', '=', id)
+      .execute()
+    const { idle_gaps } = await world.workspace(id)
+    assert.deepEqual(singles(idle_gaps), expected, `a gap of ${gap_ms} ms`)
+  }
+  assert.equal(expected?.length, EDGES.length)
+})
+
+/** The row has single precision. */
+const singles = (gaps: IdleGaps | null): IdleGaps | null => gaps?.map(Math.fround) ?? null
 
 test("SQL and TypeScript learn the same timeout from a workspace's gaps, across suspends and restarts", async () => {
   await using world = await createWorld()

@@ -113,7 +113,7 @@ function running(db: Db | Tx) {
 }
 
 function idleRow({ defaults, ...row }: Awaited<ReturnType<ReturnType<typeof running>['executeTakeFirstOrThrow']>>): IdleRow {
-  return { ...row, observed_state: row.observed_state as ObservedState, template_defaults: defaults ?? {} }
+  return { ...row, template_defaults: defaults ?? {} }
 }
 
 export interface SystemOperation {

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
-import type { Database, Resources, MachineVolume } from '../../db/schema.ts'
+import type { MachineVolume, Resources, StartupState } from '../../db/column-types.ts'
+import type { Database } from '../../db/schema.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
 import type { Db } from '../../db/database.ts'
 
 /** Another writer has changed the row: this attempt must write nothing. */
@@ -80,7 +80,7 @@ export function machineRow(row: Pick<Selectable<Database['workspaces']>, 'id' | 
     id: row.id,
     organization_id: row.organization_id,
     key: row.key,
-    observed_state: row.observed_state as ObservedState, // the column's check constraint
+    observed_state: row.observed_state,
     lifetime: row.lifetime,
     mode: row.mode,
     ownership_epoch: row.ownership_epoch,

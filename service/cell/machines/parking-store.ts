@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
-import type { MachineVolume, Resources } from '../../db/schema.ts'
+import type { MachineVolume, Resources } from '../../db/column-types.ts'
 import type { CheckpointInfo } from '../host/hostd.ts'
 import { dropSuperseded } from './superseded-store.ts'
 

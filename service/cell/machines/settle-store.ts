@@ -40,10 +40,9 @@ export async function settle(db: Db, seen: SettledRow, event: MachineEvent, now:
 }
 
 export async function stateOf(db: Db, workspace_id: string): Promise<SettledRow | undefined> {
-  const row = await db
+  return db
     .selectFrom('workspaces')
     .select(['id', 'observed_state', 'ownership_epoch', 'disk'])
     .where('id', '=', workspace_id)
     .executeTakeFirst()
-  return row as SettledRow | undefined // the column's check constraint
 }

@@ -3,7 +3,7 @@ import type { ObservedState } from '../../../contract/states/machine.ts'
 import { OPERATION_KINDS } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 import { oneOf } from '../../db/one-of.ts'
-import type { Resources } from '../../db/schema.ts'
+import type { Resources } from '../../db/column-types.ts'
 import type { Background } from './residency-rules.ts'
 import type { Hold } from './table.ts'
 
@@ -80,7 +80,7 @@ export async function readEntries(db: Db, workspace_ids: string[]): Promise<Entr
     id: row.id,
     organization_id: row.organization_id,
     project_id: row.project_id,
-    observed_state: row.observed_state as ObservedState, // the column's check constraint
+    observed_state: row.observed_state,
     desired_state: row.desired_state,
     ownership_epoch: row.ownership_epoch,
     lifetime: row.lifetime,

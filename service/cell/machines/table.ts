@@ -1,6 +1,6 @@
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
-import type { Resources } from '../../db/schema.ts'
+import type { Resources } from '../../db/column-types.ts'
 import type { Background } from './residency-rules.ts'
 import type { ActivitySource, ObservedUse } from './activity.ts'
 import type { LiveMachine } from '../host/live-machine.ts'

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
-import type { OperationError, Resources } from '../../db/schema.ts'
+import type { OperationError, Resources } from '../../db/column-types.ts'
 import type { MachineCapacity } from '../host/hostd.ts'
 import type { ShortResource } from '../capacity/allocator.ts'
 import { operationError } from './errors.ts'

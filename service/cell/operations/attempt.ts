@@ -1,4 +1,4 @@
-import type { OperationError, Resources } from '../../db/schema.ts'
+import type { OperationError, Resources } from '../../db/column-types.ts'
 import { HostFailure } from '../host/hostd.ts'
 import { begin, type Begun, type KnownKind } from './begin.ts'
 import { noRoom, waitsUntil } from './admission.ts'

@@ -1,5 +1,6 @@
 import type { MachineEvent } from '../../../contract/states/machine.ts'
-import type { Resources } from '../../db/schema.ts'
+import { OPERATION_KINDS } from '../../../contract/states/operation.ts'
+import type { Resources } from '../../db/column-types.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
 import { adopt } from './adopt.ts'
@@ -65,7 +66,7 @@ export function preCaptureOf({ kind, step }: OpenOperation): KnownKind | undefin
   return kind === 'fork' && (step === null || step === WAITS_FOR_CAPTURE) ? PRE_CAPTURE : undefined
 }
 
-export const STARTING_KINDS: readonly string[] = Object.keys(KINDS).filter((kind) => KINDS[kind]?.starts === true)
+export const STARTING_KINDS = OPERATION_KINDS.filter((kind) => KINDS[kind]?.starts === true)
 
 export function knownKind(operation: OpenOperation): KnownKind | undefined {
   if (operation.kind === 'open' && operation.input['startup_retry'] === true) return RETRY

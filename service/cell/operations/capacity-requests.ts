@@ -1,4 +1,4 @@
-import type { Resources } from '../../db/schema.ts'
+import type { Resources } from '../../db/column-types.ts'
 import type { CapacityRequest } from '../capacity/allocator.ts'
 import { preCaptureOf, type KnownKind } from './begin.ts'
 import type { Queued } from './queue-store.ts'

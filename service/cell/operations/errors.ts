@@ -1,5 +1,5 @@
 import { OPERATION_ERRORS, type OperationErrorCode } from '../../../contract/errors.ts'
-import type { OperationError } from '../../db/schema.ts'
+import type { OperationError } from '../../db/column-types.ts'
 import type { HostFailure, HostFailureCode } from '../host/hostd.ts'
 import { refusedMemory, WAY_OUT, type RefusedMemory } from '../host/memory-refusal.ts'
 

@@ -1,4 +1,4 @@
-import type { OperationError } from '../../db/schema.ts'
+import type { OperationError } from '../../db/column-types.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
 import type { Machine } from '../host/hostd.ts'

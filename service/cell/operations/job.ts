@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Db } from '../../db/database.ts'
-import type { OperationError } from '../../db/schema.ts'
+import type { OperationError } from '../../db/column-types.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { AgentLinks } from '../host/agent.ts'

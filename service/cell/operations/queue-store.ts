@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
 import { v7 } from 'uuid'
 import { LIMITS } from '../../../contract/limits.ts'
+import type { OperationKind } from '../../../contract/states/operation.ts'
 import { WAITS_FOR_CAPTURE } from '../../core/workspaces/operations/store.ts'
 import type { Db } from '../../db/database.ts'
-import type { OperationError } from '../../db/schema.ts'
+import type { OperationError } from '../../db/column-types.ts'
 import { ofAttempt, OPERATION_COLUMNS, type OpenOperation } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { machineRow, MACHINE_COLUMNS, type MachineRow } from '../machines/machine-row-store.ts'
@@ -73,7 +74,7 @@ const GIVEN_MS = LIMITS.wait.capacity_wait_seconds * 1000
 export async function readGiven(
   db: Db,
   cell_id: string,
-  kinds: readonly string[],
+  kinds: readonly OperationKind[],
   now: Date,
 ): Promise<{ organization_id: string; memory_mib: number }[]> {
   // An operation granted in this period has waited no longer than the period. Ids are ordered by time: the key finds them.

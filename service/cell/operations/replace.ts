@@ -1,7 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { MachineEvent } from '../../../contract/states/machine.ts'
-import type { OperationError } from '../../db/schema.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
+import type { OperationError, StartupState } from '../../db/column-types.ts'
 import { failpoint, type FailpointName } from '../../lib/failpoints.ts'
 import { HostFailure, type CheckpointInfo } from '../host/hostd.ts'
 import { insertCheckpoint, keepForRecovery } from './checkpoint-store.ts'

@@ -1,5 +1,5 @@
 import type { Listener } from '../../db/listen.ts'
-import type { OperationError, Resources } from '../../db/schema.ts'
+import type { OperationError, Resources } from '../../db/column-types.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { preCaptureOf, knownKind, type Begun, type KnownKind } from './begin.ts'
 import { admit, noRoom, pending } from './admission.ts'

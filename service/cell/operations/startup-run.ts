@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { StartupReason } from '../../../contract/errors.ts'
 import type { ExecSession } from '../../../contract/schemas/cell/session.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
+import type { StartupState } from '../../db/column-types.ts'
 import { Failure } from '../../lib/fail.ts'
 import { commandSession, readySession, serviceSession, type Step, type StepSession } from './startup-steps.ts'
 

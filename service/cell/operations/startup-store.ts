@@ -1,6 +1,6 @@
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
 import type { Db } from '../../db/database.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
+import type { StartupState } from '../../db/column-types.ts'
 import { asAttempt, endAttempt, type OpenOperation, type Outcome } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'

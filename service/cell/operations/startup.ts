@@ -1,4 +1,4 @@
-import type { OperationError } from '../../db/schema.ts'
+import type { OperationError } from '../../db/column-types.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import { operationError } from './errors.ts'
 import { claimedRow, type Job, type OperationKind } from './job.ts'

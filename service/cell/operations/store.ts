@@ -1,8 +1,8 @@
 import { sql, type ExpressionBuilder } from 'kysely'
 import { machineState, type MachineEvent, type ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
-import type { Database, OperationError, Resources } from '../../db/schema.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
+import type { OperationError, Resources, StartupState } from '../../db/column-types.ts'
+import type { Database } from '../../db/schema.ts'
 import type { Tx } from '../../db/reader.ts'
 import { LostRace, type MachineRow } from '../machines/machine-row-store.ts'
 

@@ -1,4 +1,4 @@
-import type { OperationError, MachineVolume } from '../../db/schema.ts'
+import type { MachineVolume, OperationError } from '../../db/column-types.ts'
 import { failpoint } from '../../lib/failpoints.ts'
 import type { HostFailure, HostFailureCode } from '../host/hostd.ts'
 import type { OperationErrorCode } from '../../../contract/errors.ts'

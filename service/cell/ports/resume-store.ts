@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import { decide } from '../../../contract/states/commands.ts'
-import type { ObservedState } from '../../../contract/states/machine.ts'
 import { admitStart } from '../../core/money/admission/store.ts'
 import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate, type ChangeTx } from '../../core/changes/mutate.ts'
@@ -24,7 +23,7 @@ export async function resumeForVisitor(
     const row = await readSuspended(tx, workspace_id)
     if (row === undefined) return { row: null, resumed: 'begun' as const } // another operation has begun; the visitor looks again
     const { observed_state, mode, lifetime } = row
-    const decision = decide({ observed_state: observed_state as ObservedState, deleted: false, mode, lifetime, held_by: null }, 'resume')
+    const decision = decide({ observed_state, deleted: false, mode, lifetime, held_by: null }, 'resume')
     if (decision.kind !== 'operate') return { row: null, resumed: 'begun' as const }
     if (await hasFailed(tx, workspace_id, new Date(now.getTime() - FAILED_SECONDS * 1000))) return { row: null, resumed: 'failed' as const }
     await admitStart(tx, row.organization_id, row.id)

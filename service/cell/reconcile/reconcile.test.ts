@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { sql } from 'kysely'
 import { LIMITS } from '../../../contract/limits.ts'
+import type { ObservedState } from '../../../contract/states/machine.ts'
 import { AT_ONCE_MS, createWorld, entryOf, type Process, type World } from '../../../tests/engine/world.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
@@ -100,7 +101,7 @@ test('states that only an operation may leave are settled when no operation is l
   const [suspending = '', resuming = '', deleting = ''] = ids
   await world.ended(await world.operate(resuming, 'suspend'))
   await process.kill()
-  const set = (id: string, observed_state: string) =>
+  const set = (id: string, observed_state: ObservedState) =>
     world.db.updateTable('workspaces').set({ observed_state }).where('id', '=', id).execute()
   await set(suspending, 'suspending')
   await set(resuming, 'resuming')

@@ -1,4 +1,4 @@
-import type { ActorFacts } from '../../db/schema-audit.ts'
+import type { ActorFacts } from '../../db/column-types.ts'
 import type { Ids } from '../../lib/ids.ts'
 import type { AuditEvent } from './store.ts'
 

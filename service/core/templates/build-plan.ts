@@ -1,7 +1,7 @@
 import type { EgressPolicy } from '../../../contract/egress/policy.ts'
 import type { PlanStep } from './recipes/plan.ts'
 import type { TemplateSettings } from '../../../contract/schemas/template-settings.ts'
-import type { Resources } from '../../db/schema.ts'
+import type { Resources } from '../../db/column-types.ts'
 
 export interface BuildUpload {
   id: string

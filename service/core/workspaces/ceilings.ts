@@ -1,4 +1,4 @@
-import type { Resources } from '../../db/schema.ts'
+import type { Resources } from '../../db/column-types.ts'
 
 export const RESOURCES = ['cpu_millis', 'memory_mib', 'disk_gib'] as const satisfies readonly (keyof Resources)[]
 

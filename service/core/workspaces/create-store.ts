@@ -1,7 +1,7 @@
 import { type Insertable, sql } from 'kysely'
 import type { ChangeTx } from '../changes/mutate.ts'
-import type { Database, Resources } from '../../db/schema.ts'
-import type { StartupState } from '../../db/schema-templates.ts'
+import type { Resources, StartupState } from '../../db/column-types.ts'
+import type { Database } from '../../db/schema.ts'
 import { holdRows, operationRow, throwUnlessLocked, type NewOperation } from './operations/store.ts'
 
 interface Owner {

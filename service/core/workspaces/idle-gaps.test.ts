@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LIMITS } from '../../../contract/limits.ts'
-import { EDGES, GAP_DECAY, GAPS_MIN, learnedSeconds, noteGap, type IdleGaps } from './idle-gaps.ts'
+import { noteGap } from '../../../tests/support/idle-gaps.ts'
+import { EDGES, GAPS_MIN, learnedSeconds, type IdleGaps } from './idle-gaps.ts'
 
 const learn = (...gaps: number[]) => gaps.reduce<IdleGaps | null>((seen, gap) => noteGap(seen, gap), null)
 const times = (count: number, gap: number) => Array.from({ length: count }, () => gap)
@@ -9,19 +10,6 @@ const { adaptive_seconds_min: MIN, adaptive_seconds_max: MAX } = LIMITS.idle
 
 test('there are 25 timeouts, from 10 seconds to 4 hours', () => {
   assert.deepEqual([EDGES.length, EDGES[0], Math.round(EDGES.at(-1) ?? 0)], [25, MIN, MAX])
-})
-
-test('a gap falls into the bucket that ends after it; gaps below the shortest timeout are ignored', () => {
-  assert.equal(learn(9.999), null)
-  for (const [i, edge] of EDGES.entries()) {
-    assert.equal(learn(edge * 1.0001)?.indexOf(1), i)
-    if (i > 0) assert.equal(learn(edge * 0.9999)?.indexOf(1), i - 1)
-  }
-  assert.equal(learn(1e9)?.indexOf(1), EDGES.length - 1)
-})
-
-test('each newer gap reduces the weight of an older one', () => {
-  assert.deepEqual(learn(MIN, 1e9, 1e9), [GAP_DECAY ** 2, ...times(23, 0), GAP_DECAY + 1])
 })
 
 test('a timeout is learned only from the minimum number of gaps', () => {

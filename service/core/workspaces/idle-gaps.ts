@@ -1,8 +1,8 @@
 import { LIMITS } from '../../../contract/limits.ts'
 
 /**
- * A histogram of the gaps between a workspace's activity, in which older gaps weigh less (decision 14). Bucket i begins at EDGES[i]. The
- * trigger of migration 0005 uses the same numbers.
+ * A histogram of the gaps between a workspace's activity, in which older gaps weigh less (decision 14). Bucket i begins at EDGES[i]. Only
+ * the trigger of migration 0005 writes it. A trigger cannot import these numbers, so idle-clock.test.ts compares it with them.
  */
 export type IdleGaps = readonly number[]
 
@@ -17,12 +17,6 @@ const RATIO = (LIMITS.idle.adaptive_seconds_max / LIMITS.idle.adaptive_seconds_m
 /** Also the possible timeouts: 10 seconds to 4 hours. */
 export const EDGES: readonly number[] = Array.from({ length: BUCKETS + 1 }, (_, i) => LIMITS.idle.adaptive_seconds_min * RATIO ** i)
 const MIDDLES = EDGES.map((edge) => edge * Math.sqrt(RATIO))
-
-export function noteGap(gaps: IdleGaps | null, gap_seconds: number): IdleGaps | null {
-  if (gap_seconds < LIMITS.idle.adaptive_seconds_min) return gaps
-  const bucket = Math.min(BUCKETS, Math.floor(Math.log(gap_seconds / LIMITS.idle.adaptive_seconds_min) / Math.log(RATIO)))
-  return EDGES.map((_, i) => (gaps?.[i] ?? 0) * GAP_DECAY + (i === bucket ? 1 : 0))
-}
 
 /** The timeout with the lowest cost: a shorter gap costs its own length, a longer one the timeout plus a wake. null: too few gaps. */
 export function learnedSeconds(gaps: IdleGaps | null): number | null {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ceilingsOf } from './ceilings.ts'
-import { noteGap, type IdleGaps } from './idle-gaps.ts'
+import { noteGap } from '../../../tests/support/idle-gaps.ts'
+import type { IdleGaps } from './idle-gaps.ts'
 import { commandBusyUntil, fixedSeconds, idleRetryAt, idleRule, nextIdleEnd, pendingSuspend, type IdleFacts } from './idle.ts'
 import { resolveInputs } from './inputs.ts'
 

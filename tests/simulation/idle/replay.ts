@@ -1,5 +1,6 @@
-import { learnedSeconds, noteGap, WAKE_COST_SECONDS, type IdleGaps } from '../../../service/core/workspaces/idle-gaps.ts'
+import { learnedSeconds, WAKE_COST_SECONDS, type IdleGaps } from '../../../service/core/workspaces/idle-gaps.ts'
 import { LIMITS } from '../../../contract/limits.ts'
+import { noteGap } from '../../support/idle-gaps.ts'
 
 export interface Cost {
   held_seconds: number

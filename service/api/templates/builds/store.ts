@@ -4,7 +4,7 @@ import type { BuildKind } from '../../../../contract/schemas/template-builds.ts'
 import type { OperationState } from '../../../../contract/states/operation.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 import type { Reader, Tx } from '../../../db/reader.ts'
-import type { OperationError } from '../../../db/schema.ts'
+import type { OperationError } from '../../../db/column-types.ts'
 
 export interface BuildRow {
   id: string

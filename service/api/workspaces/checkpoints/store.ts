@@ -1,6 +1,6 @@
 import type { Reader } from '../../../db/reader.ts'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
-import type { Resources } from '../../../db/schema.ts'
+import type { Resources } from '../../../db/column-types.ts'
 import type { Page } from '../../calls/pages.ts'
 
 export interface CheckpointRow {

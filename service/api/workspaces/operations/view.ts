@@ -1,6 +1,6 @@
 import type { Operation } from '../../../../contract/schemas/operations.ts'
 import type { OperationState } from '../../../../contract/states/operation.ts'
-import type { OperationError } from '../../../db/schema.ts'
+import type { OperationError } from '../../../db/column-types.ts'
 
 export const OPERATION_COLUMNS = [
   'id',

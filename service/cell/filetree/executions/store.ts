@@ -3,7 +3,7 @@ import type { ListedExecution } from '../../../../contract/schemas/cell/lists.ts
 import type { Changed, Execution, ExecutionError, ExecutionTimings } from '../../../../contract/schemas/cell/execution.ts'
 import { startsAreAllowed } from '../../../core/money/admission/store.ts'
 import type { Db } from '../../../db/database.ts'
-import type { Resources } from '../../../db/schema.ts'
+import type { Resources } from '../../../db/column-types.ts'
 
 export interface ExecutionKey {
   workspace_id: string

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../../../contract/limits.ts'
-import type { MadeBy } from '../../../db/schema-trees.ts'
+import type { MadeBy } from '../../../db/column-types.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
 import type { Digest } from './blobs.ts'
 import { withRevisionsLocked } from './collect-store.ts'

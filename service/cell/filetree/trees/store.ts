@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
-import type { MadeBy, TreeCounts } from '../../../db/schema-trees.ts'
+import type { MadeBy, TreeCounts } from '../../../db/column-types.ts'
 import type { Digest } from './blobs.ts'
 
 export interface TreeRow {

@@ -1,5 +1,5 @@
 import type { MemoryRefusal } from '../../../../contract/errors.ts'
-import type { MachineVolume } from '../../../db/schema.ts'
+import type { MachineVolume } from '../../../db/column-types.ts'
 import { systemClock, type Clock } from '../../../lib/clock.ts'
 import type { HostDenial, HostEgress, SetEgressRequest } from '../egress.ts'
 import type {

@@ -1,4 +1,4 @@
-import type { MachineVolume } from '../../../db/schema.ts'
+import type { MachineVolume } from '../../../db/column-types.ts'
 import type { RefusedVolume } from '../hostd.ts'
 
 export function given(here: ReadonlySet<string>, volumes: readonly MachineVolume[] = []): MachineVolume[] {

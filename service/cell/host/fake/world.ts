@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { MachineVolume } from '../../../db/schema.ts'
+import type { MachineVolume } from '../../../db/column-types.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import {
   HostFailure,

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
-import type { Resources } from '../../../db/schema.ts'
+import type { Resources } from '../../../db/column-types.ts'
 
 export interface BuildOwner {
   build_id: string

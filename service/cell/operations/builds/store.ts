@@ -5,7 +5,7 @@ import type { ScanFinding } from '../../../../contract/schemas/scan-findings.ts'
 import type { BuildKind } from '../../../../contract/schemas/template-builds.ts'
 import type { TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { Db } from '../../../db/database.ts'
-import type { OperationError } from '../../../db/schema.ts'
+import type { OperationError } from '../../../db/column-types.ts'
 import type { Tx } from '../../../db/reader.ts'
 
 export interface Build {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
-import type { MachineVolume } from '../../../db/schema.ts'
+import type { MachineVolume } from '../../../db/column-types.ts'
 import type { Tx } from '../../../db/reader.ts'
 
 /** undefined: gone with its volume. */

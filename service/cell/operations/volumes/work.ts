@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import type { OperationError } from '../../../db/schema.ts'
+import type { OperationError } from '../../../db/column-types.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
 import { HostFailure, type VolumeFence } from '../../host/hostd.ts'
 import { volumeSubject } from '../../host/subject.ts'

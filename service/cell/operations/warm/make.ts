@@ -5,7 +5,7 @@ import type { TemplateSettings } from '../../../../contract/schemas/template-set
 import type { WarmVersion } from '../../../../contract/schemas/templates.ts'
 import { DENY_ALL } from '../../../../contract/egress/policy.ts'
 import { revisionOf } from '../../../core/workspaces/egress/effective.ts'
-import type { Resources } from '../../../db/schema.ts'
+import type { Resources } from '../../../db/column-types.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
 import { dropBuildMachine, grantBuildMachine } from '../builds/machine-store.ts'
 import { hostEgress } from '../../policies/egress/enforcing.ts'

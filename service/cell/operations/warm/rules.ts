@@ -1,5 +1,5 @@
 import { inputsForStartup, type TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
-import type { Resources } from '../../../db/schema.ts'
+import type { Resources } from '../../../db/column-types.ts'
 import { AGENT_PROTOCOLS } from '../../host/agent-protocol.ts'
 
 export interface WarmCandidate {

@@ -3,7 +3,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { WarmVersion } from '../../../../contract/schemas/templates.ts'
 import type { Db } from '../../../db/database.ts'
-import type { Resources } from '../../../db/schema.ts'
+import type { Resources } from '../../../db/column-types.ts'
 import type { Capture, WarmCandidate } from './rules.ts'
 
 export interface WarmFacts extends Pick<WarmCandidate, 'purpose' | 'inputs' | 'secrets'> {
