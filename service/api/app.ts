@@ -4,6 +4,7 @@ import { systemClock } from '../lib/clock.ts'
 import { createDiskReserve, NO_RESERVE } from '../lib/disk-reserve.ts'
 import { createIds } from '../lib/ids.ts'
 import { openLog } from '../lib/log.ts'
+import { tickEvery } from '../lib/poll.ts'
 import { processMetrics } from '../lib/process-metrics.ts'
 import { whileClockStable } from '../lib/stable-clock.ts'
 import { LIMITS } from '../../contract/limits.ts'
@@ -81,14 +82,12 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
       logOverdue({ db: api.deps.db, clock, log: logger }, { by: 'api', cell_id: null }, told_overdue),
     ])
   })
-  const forgetting = setInterval(() => {
-    forget().catch((error: unknown) => logger.warn({ err: error }, 'what is old was not removed'))
-  }, FORGET_MS)
-  forgetting.unref()
+  const closing = new AbortController()
+  tickEvery(FORGET_MS, forget, (error) => logger.warn({ err: error }, 'what is old was not removed'), closing.signal)
   logger.info({ address, ops: ops.address }, 'the application API serves')
   return {
     async close() {
-      clearInterval(forgetting)
+      closing.abort()
       await linker.close()
       await api.close()
       await ops.close()

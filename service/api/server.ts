@@ -113,9 +113,55 @@ function otherMirror(mirror = ''): string | null {
   return mirror === '' || new URL(mirror).hostname === 'deb.debian.org' ? null : mirror
 }
 
+type Sender = ReturnType<typeof startSender> | undefined
+type Foundation = Awaited<ReturnType<typeof openFoundation>>
+/** Dependencies of the workers. The rest of ApiDeps wakes the workers. */
+type WorkerDeps = Omit<ApiDeps, 'enders' | 'exports' | 'payments'>
+
 /** Opens the application API without listening. */
 export async function openApi(options: ApiOptions): Promise<Api> {
-  const { clock, ids, logger, base_url } = options
+  const foundation = await openFoundation(options)
+  const sender = senderOf(options, foundation)
+  const worker_deps = await workerDepsOf(options, foundation, sender)
+  const workers = startWorkers(options, worker_deps)
+  const deps: ApiDeps = {
+    ...worker_deps,
+    enders: { poke: () => workers.ender?.poke() },
+    exports: { poke: () => workers.maker?.poke() },
+    payments: { poke: () => workers.collector?.poke() },
+  }
+  const money = startMoneyClock(deps, () => sender?.poke())
+  const server = serverOf(options, foundation, deps)
+  const { store, listener, rings, verdicts, waits, revocations } = foundation
+  return {
+    server,
+    deps,
+    async check() {
+      await ask(store.reads)
+      if (listener.lost_ms() > 0) throw new Error('the listener has lost the database')
+    },
+    async close() {
+      const drained = server.close()
+      waits.close() // ends waiting calls, so that the server can close
+      revocations.close()
+      await drained
+      await money.close()
+      await sender?.close()
+      await workers.ender?.close()
+      await workers.maker?.close()
+      await workers.collector?.close()
+      deps.packages?.close()
+      verdicts.close()
+      deps.signer.close()
+      rings.close()
+      await Promise.all([listener.close(), store.close()])
+    },
+  }
+}
+
+/** Opens what reads the database and hears its notifications. */
+async function openFoundation(options: ApiOptions) {
+  const { clock, ids, logger } = options
   const store = openStore(options.database)
   const { db, reads } = store
   const listener_name = listenerOf(options.database.application_name)
@@ -127,11 +173,20 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   const held_seconds = options.revocation_held_seconds ?? LIMITS.credential.revocation_held_seconds_max
   const revocations = openRevocations({ db, listener, clock, logger, listener_name, seconds: held_seconds })
   const secrets = await openPersonSecrets(options.signing_keys_dir)
-  const { mail } = options
-  const sender = mail && startSender({ db, clock, logger, secrets, transport: openTransport(mail), base_url })
+  return { store, listener, rings, verdicts, waits, revocations, secrets }
+}
+
+function senderOf({ mail, clock, logger, base_url }: ApiOptions, { store: { db }, secrets }: Foundation): Sender {
+  return mail && startSender({ db, clock, logger, secrets, transport: openTransport(mail), base_url })
+}
+
+async function workerDepsOf(options: ApiOptions, foundation: Foundation, sender: Sender): Promise<WorkerDeps> {
+  const { clock, ids, logger, base_url } = options
+  const { store, listener, rings, waits, revocations, secrets } = foundation
+  const { db, reads } = store
   const payment = options.stripe ? (await import('./money/payment/stripe.ts')).openStripe(options.stripe) : null
   let description: Buffer | undefined
-  const without_enders: Omit<ApiDeps, 'enders' | 'exports' | 'payments'> = {
+  return {
     db,
     reads,
     clock,
@@ -165,19 +220,23 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     openapi: () => (description ??= Buffer.from(JSON.stringify(describe([...APP_ROUTES, ...CELL_ROUTES], base_url)))),
     logger,
   }
-  const enders = options.ends_organizations === true ? startDeletionWorker(without_enders) : undefined
-  const maker = options.makes_exports === true ? startExportWorker(without_enders) : undefined
-  const collector = options.collects_payments === true && payment !== null ? startPaymentSync({ ...without_enders, payment }) : undefined
-  const deps: ApiDeps = {
-    ...without_enders,
-    enders: { poke: () => enders?.poke() },
-    exports: { poke: () => maker?.poke() },
-    payments: { poke: () => collector?.poke() },
+}
+
+function startWorkers(options: ApiOptions, deps: WorkerDeps) {
+  const { payment } = deps
+  return {
+    ender: options.ends_organizations === true ? startDeletionWorker(deps) : undefined,
+    maker: options.makes_exports === true ? startExportWorker(deps) : undefined,
+    collector: options.collects_payments === true && payment !== null ? startPaymentSync({ ...deps, payment }) : undefined,
   }
-  const money = startMoneyClock(deps, () => sender?.poke())
+}
+
+function serverOf(options: ApiOptions, { store, rings, verdicts, revocations }: Foundation, deps: ApiDeps): ServerHandle {
+  const { clock, ids, logger } = options
+  const { db, reads } = store
   const held = createWaitPermits()
   const { caller_rate, guesses, refusals } = callerLimits(options)
-  const server = createServer<ApiDeps, WaitPermit>({
+  return createServer<ApiDeps, WaitPermit>({
     surface: 'app',
     routes: API_ROUTES,
     deps,
@@ -199,30 +258,6 @@ export async function openApi(options: ApiOptions): Promise<Api> {
     validate_answers: options.validate_answers ?? false,
     ...(options.observe ? { observe: options.observe } : {}),
   })
-  return {
-    server,
-    deps,
-    async check() {
-      await ask(reads)
-      if (listener.lost_ms() > 0) throw new Error('the listener has lost the database')
-    },
-    async close() {
-      const drained = server.close()
-      waits.close() // ends waiting calls, so that the server can close
-      revocations.close()
-      await drained
-      await money.close()
-      await sender?.close()
-      await enders?.close()
-      await maker?.close()
-      await collector?.close()
-      deps.packages?.close()
-      verdicts.close()
-      deps.signer.close()
-      rings.close()
-      await Promise.all([listener.close(), store.close()])
-    },
-  }
 }
 
 function scopeOf({ params }: { params: unknown }, revokes: 'workspace' | 'project' | 'everywhere'): RevocationScope {

@@ -31,7 +31,7 @@ export function gapAwarePoller(clock: Clock, started_at: Date, look: (tick: Tick
   return () => lookOnce(time())
 }
 
-/** @returns the same work. A call does nothing while an earlier one is under way. */
+/** @returns the same work. A call does nothing while an earlier one is under way: the next tick takes the sample. */
 export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<void>): (...given: A) => Promise<void> {
   let working = false
   return async (...given) => {
@@ -41,23 +41,6 @@ export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<v
       await work(...given)
     } finally {
       working = false
-    }
-  }
-}
-
-/** @returns a semaphore: runs this much work at once, and the rest in order. */
-export function createSemaphore(at_once_max: number): <T>(work: () => Promise<T>) => Promise<T> {
-  const waiting: (() => void)[] = []
-  let working = 0
-  return async (work) => {
-    if (working < at_once_max) working += 1
-    else await new Promise<void>((resolve) => waiting.push(resolve)) // the work that ends hands over its permit
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) working -= 1
-      else next()
     }
   }
 }
@@ -131,4 +114,49 @@ export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error:
   }, ms)
   timer.unref()
   signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+}
+
+/** Calls one function in an interval and on demand. */
+export interface Poller {
+  /** Polls now, or again after a pass in progress. */
+  poke(): void
+  /** Resolves when no pass runs; none begins afterwards. */
+  close(): Promise<void>
+}
+
+interface PollerOptions {
+  every_ms: number
+  /** One pass. `stopped` tells whether it should end early. */
+  look(stopped: () => boolean): Promise<unknown>
+  failed(error: unknown): void
+}
+
+/**
+ * Polls in an interval, one pass at a time, until it is closed. A failed pass is reported and does not stop the poller. A poke during a
+ * pass is kept, unlike a call of `oneAtATime`: the pass may have read before the row that the poke is about.
+ */
+export function startPoller({ every_ms, look, failed }: PollerOptions): Poller {
+  let closed = false
+  let working: Promise<unknown> | null = null
+  let again = false
+  const poke = () => {
+    if (closed) return
+    again = working !== null
+    working ??= look(() => closed)
+      .catch(failed)
+      .finally(() => {
+        working = null
+        if (again) poke()
+      })
+  }
+  const timer = setInterval(poke, every_ms)
+  timer.unref()
+  return {
+    poke,
+    async close() {
+      closed = true
+      clearInterval(timer)
+      await working
+    },
+  }
 }

@@ -202,22 +202,35 @@ function diskOf({ data_dir, data_reserve_gib }) {
 }
 
 /** `versions`: what a child reads at its start besides its command line. */
-export function supervisorConfig(settings, { accounts, binaries, clone, node, postgres_bin, versions }) {
+export function supervisorConfig(settings, made) {
   const layout = layoutOf(settings)
-  const root = { uid: 0, gid: 0 }
-  const main = join(layout.app, 'service', 'main.ts')
-  const underApp = (path) => (path.startsWith(`${clone}/`) ? join(layout.app, path.slice(clone.length + 1)) : path)
-  const service = (command) => [
-    underApp(node),
-    '--disable-warning=ExperimentalWarning',
-    `--max-semi-space-size=${YOUNG_MIB}`,
-    main,
-    command,
-    '--config',
-    layout.configOf(command),
+  return {
+    instance: settings.instance,
+    run_dir: settings.run_dir,
+    log_dir: layout.logs,
+    mounts: [{ source: made.clone, target: layout.app }],
+    announcement: layout.announcement,
+    show_logs: settings.show_logs === 'yes',
+    children: childrenOf({ settings, layout, failpoints: failpointsOf(settings.failpoints), ...made }),
+  }
+}
+
+function childrenOf(tree) {
+  const { settings } = tree
+  return [
+    ...(settings.database_url === '' ? [postgresChild(tree)] : []),
+    childOf(tree, 'bootstrap', { stage: 2, once: true, argv: serviceArgv(tree, 'bootstrap'), ...ROOT }),
+    hostdChild(tree),
+    servingChild(tree, 'api'),
+    servingChild(tree, 'cell'),
+    portdChild(tree),
   ]
-  const failpoints = failpointsOf(settings.failpoints)
-  const child = (name, rest) => ({
+}
+
+const ROOT = { uid: 0, gid: 0 }
+
+function childOf({ versions }, name, rest) {
+  return {
     name,
     dir: '/',
     env: [`PATH=${PATH}`, 'LANG=C.UTF-8', 'TZ=UTC'],
@@ -227,52 +240,68 @@ export function supervisorConfig(settings, { accounts, binaries, clone, node, po
     start_seconds: 300, // an emulated computer is about 60 times slower
     ready: {},
     ...rest,
+  }
+}
+
+function postgresChild(tree) {
+  const { layout, accounts, postgres_bin } = tree
+  return childOf(tree, 'postgres', {
+    stage: 1,
+    argv: [join(postgres_bin, 'postgres'), '-D', layout.postgres_data],
+    ...accounts.postgres,
+    ready: { unix: join(layout.postgres_socket, '.s.PGSQL.5432') },
+    stop_signal: 'SIGINT', // "fast" shutdown: closes connections and writes a checkpoint
+    stop_seconds: 60,
   })
-  const ops = (name) => ({ tcp: addressText(settings[`${name}_ops_listen`]), path: '/readyz' })
-  const serving = (name) => {
-    const made = child(name, { stage: 3, argv: [...service(name), ...underTest], ...accounts[name], ready: ops(name) })
-    const compiled = `NODE_COMPILE_CACHE=${layout.compiledOf(name, made.version)}`
-    return { ...made, env: [...made.env, compiled, ...(failpoints[name] ? [`BERTH_FAILPOINT=${failpoints[name]}`] : [])] }
-  }
-  const underTest = settings.failpoints === '' ? [] : ['--enable-failpoints']
-  const postgres = () =>
-    child('postgres', {
-      stage: 1,
-      argv: [join(postgres_bin, 'postgres'), '-D', layout.postgres_data],
-      ...accounts.postgres,
-      ready: { unix: join(layout.postgres_socket, '.s.PGSQL.5432') },
-      stop_signal: 'SIGINT', // "fast" shutdown: closes connections and writes a checkpoint
-      stop_seconds: 60,
-    })
-  return {
-    instance: settings.instance,
-    run_dir: settings.run_dir,
-    log_dir: layout.logs,
-    mounts: [{ source: clone, target: layout.app }],
-    announcement: layout.announcement,
-    show_logs: settings.show_logs === 'yes',
-    children: [
-      ...(settings.database_url === '' ? [postgres()] : []),
-      child('bootstrap', { stage: 2, once: true, argv: service('bootstrap'), ...root }),
-      child('hostd', {
-        stage: 2,
-        argv: [binaries.hostd, '--config', layout.configOf('hostd'), ...underTest],
-        ...root,
-        first_env: failpoints.hostd ? [`BERTH_FAILPOINT=${failpoints.hostd}`] : [],
-        ready: { unix: layout.hostd_socket, path: '/healthz' },
-        stop_seconds: 20,
-      }),
-      serving('api'),
-      serving('cell'),
-      child('portd', {
-        stage: 3,
-        argv: [binaries.portd, '--config', layout.configOf('portd')],
-        ...accounts.ports,
-        ready: { tcp: probeText(settings.ports_listen) },
-        stop_seconds: PORTS_DRAIN_SECONDS + 4,
-      }),
-    ],
-  }
+}
+
+function hostdChild(tree) {
+  const { layout, binaries, failpoints } = tree
+  return childOf(tree, 'hostd', {
+    stage: 2,
+    argv: [binaries.hostd, '--config', layout.configOf('hostd'), ...underTest(tree)],
+    ...ROOT,
+    first_env: failpoints.hostd ? [`BERTH_FAILPOINT=${failpoints.hostd}`] : [],
+    ready: { unix: layout.hostd_socket, path: '/healthz' },
+    stop_seconds: 20,
+  })
+}
+
+/** The api or the cell. */
+function servingChild(tree, name) {
+  const { settings, layout, accounts, failpoints } = tree
+  const ready = { tcp: addressText(settings[`${name}_ops_listen`]), path: '/readyz' }
+  const made = childOf(tree, name, { stage: 3, argv: [...serviceArgv(tree, name), ...underTest(tree)], ...accounts[name], ready })
+  const compiled = `NODE_COMPILE_CACHE=${layout.compiledOf(name, made.version)}`
+  return { ...made, env: [...made.env, compiled, ...(failpoints[name] ? [`BERTH_FAILPOINT=${failpoints[name]}`] : [])] }
+}
+
+function portdChild(tree) {
+  const { settings, layout, accounts, binaries } = tree
+  return childOf(tree, 'portd', {
+    stage: 3,
+    argv: [binaries.portd, '--config', layout.configOf('portd')],
+    ...accounts.ports,
+    ready: { tcp: probeText(settings.ports_listen) },
+    stop_seconds: PORTS_DRAIN_SECONDS + 4,
+  })
+}
+
+function serviceArgv({ layout, clone, node }, command) {
+  const underApp = (path) => (path.startsWith(`${clone}/`) ? join(layout.app, path.slice(clone.length + 1)) : path)
+  return [
+    underApp(node),
+    '--disable-warning=ExperimentalWarning',
+    `--max-semi-space-size=${YOUNG_MIB}`,
+    join(layout.app, 'service', 'main.ts'),
+    command,
+    '--config',
+    layout.configOf(command),
+  ]
+}
+
+function underTest({ settings }) {
+  return settings.failpoints === '' ? [] : ['--enable-failpoints']
 }
 
 /** Failpoints outside hostd go to both api and cell. */

@@ -79,90 +79,130 @@ export interface Files {
 }
 
 export function filesOf(gateway: Gateway): Files {
-  const change = <T>(request: Request, { if_match, signal, waitMs }: ChangeOptions): Promise<T> =>
-    gateway.call(
-      { ...request, ...(if_match === undefined ? {} : { headers: { ...request.headers, 'if-match': String(if_match) } }) },
-      { signal, waitMs },
-    )
-  const put = (query: object, body: Bytes | Blob, options: ChangeOptions) =>
-    change<WriteResult>(
-      { method: 'PUT', path: '/files', query, body, headers: { 'content-type': 'application/octet-stream' }, key: true },
-      options,
-    )
-  const files: Files = {
-    async read(path, { signal, waitMs, ...query } = {}) {
-      const read = async (response: Response) => new Uint8Array(await whole(response))
-      return gateway.send(
-        { method: 'GET', path: '/files', query: { path: guestPath(path), ...query } },
-        deadlineFor({ signal, waitMs }),
-        read,
-      )
-    },
-    readText: async (path, options) => new TextDecoder().decode(await files.read(path, options)),
+  return {
+    read: (path, options) => read(gateway, path, options),
+    readText: async (path, options) => new TextDecoder().decode(await read(gateway, path, options)),
     stream: (path, options = {}) => streamed(gateway, guestPath(path), options),
-    async write(given, content, { mode, create_parents = true, append, ...options } = {}) {
-      const path = guestPath(given)
-      const query = { mode, create_parents, append }
-      const timed = { waitMs: TRANSFER_MS, ...options }
-      const pieces = piecesOf(content)
-      const first: Bytes = (await pieces.next()).value ?? new Uint8Array()
-      const second = await pieces.next()
-      if (second.done === true) return put({ path, ...query }, first, options)
-      // An append in pieces is visible in parts: it cannot be atomic.
-      const beside = append === true ? path : `${path}.berth-${crypto.randomUUID().slice(0, 8)}`
-      let result = await put({ path: beside, ...query }, first, timed)
-      for (let piece: Bytes | undefined = second.value; piece !== undefined; piece = (await pieces.next()).value) {
-        const { bytes_written } = result
-        result = await put({ path: beside, append: true }, piece, timed)
-        result = { ...result, bytes_written: bytes_written + result.bytes_written }
-      }
-      if (append === true) return result
-      await files.move(beside, path, { ...timed, overwrite: true })
-      return { ...result, path, sha256: result.revision ?? result.sha256 }
-    },
+    write: (path, content, options) => write(gateway, path, content, options),
     remove: (path, { recursive, ...options } = {}) =>
-      change({ method: 'DELETE', path: '/files', query: { path: guestPath(path), recursive } }, options),
-    stat: (path, { signal, waitMs, ...query } = {}) =>
-      gateway.call({ method: 'GET', path: '/files/stat', query: { path: guestPath(path), ...query } }, { signal, waitMs }),
-    async exists(path, options) {
-      try {
-        await files.stat(path, options)
-        return true
-      } catch (error) {
-        if (error instanceof BerthError && error.code === 'not_found' && error.reason === 'path_not_found') return false
-        throw error
-      }
-    },
+      change(gateway, { method: 'DELETE', path: '/files', query: { path: guestPath(path), recursive } }, options),
+    stat: (path, options) => stat(gateway, path, options),
+    exists: (path, options) => exists(gateway, path, options),
     list: (path, { signal, waitMs, ...query } = {}) =>
       gateway.call({ method: 'GET', path: '/files/list', query: { path: guestPath(path), ...query } }, { signal, waitMs }),
     mkdir: (path, { parents = true, mode, ...options } = {}) =>
-      change({ method: 'POST', path: '/files/mkdir', json: { path: guestPath(path), parents, mode } }, options),
-    move: (from, to, { overwrite, ...options } = {}) =>
-      change({ method: 'POST', path: '/files/move', json: { from: guestPath(from), to: guestPath(to), overwrite } }, options),
+      change(gateway, { method: 'POST', path: '/files/mkdir', json: { path: guestPath(path), parents, mode } }, options),
+    move: (from, to, options) => move(gateway, from, to, options),
     search: (json, options) =>
       gateway.call({ method: 'POST', path: '/files/search', json: { ...json, path: guestPath(json.path) }, repeats: 'read' }, options),
     patch: (path, json, options = {}) =>
-      change({ method: 'POST', path: '/files/patch', json: { path: guestPath(path), ...json }, key: true }, options),
+      change(gateway, { method: 'POST', path: '/files/patch', json: { path: guestPath(path), ...json }, key: true }, options),
     watch: (path, options = {}) => watched(gateway, guestPath(path), options),
-    readTar: (path, { signal, waitMs, tree_revision, sparse } = {}) => {
-      const deadline = deadlineFor({ signal, waitMs }, TRANSFER_MS)
-      const request = { method: 'GET', path: '/files/tar', query: { path: guestPath(path), tree_revision, sparse } }
-      return gateway.send(request, deadline, ({ body }) => body ?? new Blob([]).stream())
-    },
-    writeTar: (path, tar, { create_parents = true, links_out, ...options } = {}) => {
-      const headers = { 'content-type': 'application/x-tar' }
-      const request = {
-        method: 'PUT',
-        path: '/files/tar',
-        query: { path: guestPath(path), create_parents, links_out },
-        headers,
-        body: tar as Body,
-      }
-      const repeats = typeof tar === 'function' && options.if_match === undefined ? { repeats: 'keyed' as const } : {}
-      return change({ ...request, ...repeats, attempt_ms: TRANSFER_MS }, { waitMs: TRANSFER_MS, ...options })
-    },
+    readTar: (path, options) => readTar(gateway, path, options),
+    writeTar: (path, tar, options) => writeTar(gateway, path, tar, options),
   }
-  return files
+}
+
+function change<T>(gateway: Gateway, request: Request, { if_match, signal, waitMs }: ChangeOptions): Promise<T> {
+  return gateway.call(
+    { ...request, ...(if_match === undefined ? {} : { headers: { ...request.headers, 'if-match': String(if_match) } }) },
+    { signal, waitMs },
+  )
+}
+
+async function read(
+  gateway: Gateway,
+  path: string,
+  { signal, waitMs, ...query }: ReadOptions & { offset?: number; length?: number } = {},
+): Promise<Bytes> {
+  return gateway.send(
+    { method: 'GET', path: '/files', query: { path: guestPath(path), ...query } },
+    deadlineFor({ signal, waitMs }),
+    async (response) => new Uint8Array(await whole(response)),
+  )
+}
+
+async function write(
+  gateway: Gateway,
+  given: string,
+  content: Content,
+  { mode, create_parents = true, append, ...options }: WriteOptions = {},
+): Promise<WriteResult> {
+  const path = guestPath(given)
+  const query = { mode, create_parents, append }
+  const timed = { waitMs: TRANSFER_MS, ...options }
+  const pieces = piecesOf(content)
+  const first: Bytes = (await pieces.next()).value ?? new Uint8Array()
+  const second = await pieces.next()
+  if (second.done === true) return put(gateway, { path, ...query }, first, options)
+  // An append in pieces is visible in parts: it cannot be atomic.
+  const beside = append === true ? path : `${path}.berth-${crypto.randomUUID().slice(0, 8)}`
+  let result = await put(gateway, { path: beside, ...query }, first, timed)
+  for (let piece: Bytes | undefined = second.value; piece !== undefined; piece = (await pieces.next()).value) {
+    const { bytes_written } = result
+    result = await put(gateway, { path: beside, append: true }, piece, timed)
+    result = { ...result, bytes_written: bytes_written + result.bytes_written }
+  }
+  if (append === true) return result
+  await move(gateway, beside, path, { ...timed, overwrite: true })
+  return { ...result, path, sha256: result.revision ?? result.sha256 }
+}
+
+function put(gateway: Gateway, query: object, body: Bytes | Blob, options: ChangeOptions): Promise<WriteResult> {
+  const headers = { 'content-type': 'application/octet-stream' }
+  return change(gateway, { method: 'PUT', path: '/files', query, body, headers, key: true }, options)
+}
+
+function stat(gateway: Gateway, path: string, { signal, waitMs, ...query }: ReadOptions & { revision?: boolean } = {}): Promise<FileInfo> {
+  return gateway.call({ method: 'GET', path: '/files/stat', query: { path: guestPath(path), ...query } }, { signal, waitMs })
+}
+
+async function exists(gateway: Gateway, path: string, options?: ReadOptions): Promise<boolean> {
+  try {
+    await stat(gateway, path, options)
+    return true
+  } catch (error) {
+    if (error instanceof BerthError && error.code === 'not_found' && error.reason === 'path_not_found') return false
+    throw error
+  }
+}
+
+function move(
+  gateway: Gateway,
+  from: string,
+  to: string,
+  { overwrite, ...options }: ChangeOptions & { overwrite?: boolean } = {},
+): Promise<FileInfo> {
+  const json = { from: guestPath(from), to: guestPath(to), overwrite }
+  return change(gateway, { method: 'POST', path: '/files/move', json }, options)
+}
+
+function readTar(
+  gateway: Gateway,
+  path: string,
+  { signal, waitMs, tree_revision, sparse }: ReadOptions & { sparse?: boolean } = {},
+): Promise<ReadableStream<Uint8Array>> {
+  const deadline = deadlineFor({ signal, waitMs }, TRANSFER_MS)
+  const request = { method: 'GET', path: '/files/tar', query: { path: guestPath(path), tree_revision, sparse } }
+  return gateway.send(request, deadline, ({ body }) => body ?? new Blob([]).stream())
+}
+
+function writeTar(
+  gateway: Gateway,
+  path: string,
+  tar: Parameters<Files['writeTar']>[1],
+  { create_parents = true, links_out, ...options }: NonNullable<Parameters<Files['writeTar']>[2]> = {},
+): Promise<TarResult> {
+  const headers = { 'content-type': 'application/x-tar' }
+  const request = {
+    method: 'PUT',
+    path: '/files/tar',
+    query: { path: guestPath(path), create_parents, links_out },
+    headers,
+    body: tar as Body,
+  }
+  const repeats = typeof tar === 'function' && options.if_match === undefined ? { repeats: 'keyed' as const } : {}
+  return change(gateway, { ...request, ...repeats, attempt_ms: TRANSFER_MS }, { waitMs: TRANSFER_MS, ...options })
 }
 
 async function* streamed(

@@ -1,6 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Arrival, Principal } from '../../http/call.ts'
 import { waitSeconds } from '../../http/headers.ts'
+import { createKeyedCounts } from '../../lib/bounded.ts'
 import { fail } from '../../lib/fail.ts'
 
 /** Permit that a call keeps until its answer ends. */
@@ -21,28 +22,17 @@ const LIMITS_OF_A_PROCESS: WaitPermitLimits = { all: LIMITS.wait.held_calls_max,
 const RETRY_SECONDS = 1
 
 export function createWaitPermits(limits = LIMITS_OF_A_PROCESS): WaitPermits {
-  const taken = new Map<string, number>()
-  let all = 0
+  const held = createKeyedCounts()
   return {
     acquire({ route, headers }, { id }) {
       if (!route.waits || waitSeconds(headers) === 0) return undefined
-      const own = taken.get(id) ?? 0
-      if (own >= limits.per_principal) {
+      if (held.of(id) >= limits.per_principal) {
         throw fail('rate_limited', null, 'Too many of your calls are held at once', { retry_after_seconds: RETRY_SECONDS })
       }
-      if (all >= limits.all) {
+      if (held.total() >= limits.all) {
         throw fail('dependency_unavailable', null, 'Too many calls are held at once', { retry_after_seconds: RETRY_SECONDS })
       }
-      taken.set(id, own + 1)
-      all += 1
-      return {
-        [Symbol.dispose]() {
-          all -= 1
-          const left = (taken.get(id) ?? 1) - 1
-          if (left === 0) taken.delete(id)
-          else taken.set(id, left)
-        },
-      }
+      return held.take(id)
     },
   }
 }

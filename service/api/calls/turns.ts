@@ -1,5 +1,6 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import type { Call, Principal } from '../../http/call.ts'
+import { createFairSemaphore } from '../../lib/bounded.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
 /**
@@ -29,55 +30,9 @@ export function tenantLimitOptions(connections_max: number): TenantLimitOptions 
   return { at_once, waiting: LIMITS.caller.waiting_changes_per_tenant_max, wait_ms: LIMITS.caller.change_wait_seconds_max * 1000 }
 }
 
-interface TenantQueue {
-  running: number
-  waiting: Set<() => void>
-}
-
-export function createTenantLimit(limits: TenantLimitOptions): TenantLimit {
-  const lines = new Map<string, TenantQueue>()
-  return {
-    async run(call, work) {
-      const tenant = tenantOf(call.who)
-      const line = lines.get(tenant) ?? { running: 0, waiting: new Set() }
-      lines.set(tenant, line)
-      if (line.running < limits.at_once) line.running += 1
-      else await waitForPermit(line, limits, call)
-      try {
-        return await work()
-      } finally {
-        const [next] = line.waiting
-        if (next === undefined) line.running -= 1
-        else handOverPermit(line, next)
-        if (line.running === 0) lines.delete(tenant)
-      }
-    },
-  }
-}
-
-/** Removes the waiter and resolves it in one step, so that no permit goes to a waiter that has left. */
-function handOverPermit({ waiting }: TenantQueue, next: () => void): void {
-  waiting.delete(next)
-  next()
-}
-
-/** Waits until finished work hands over its permit. */
-async function waitForPermit({ waiting }: TenantQueue, limits: TenantLimitOptions, { signal }: Pick<Call, 'signal'>): Promise<void> {
-  if (waiting.size >= limits.waiting) throw tooMany()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const leave = () => {
-    if (waiting.delete(resolve)) reject(signal.aborted ? new Error('the caller has gone') : tooMany())
-  }
-  const late = setTimeout(leave, limits.wait_ms)
-  signal.addEventListener('abort', leave)
-  waiting.add(resolve)
-  try {
-    if (signal.aborted) leave()
-    await promise
-  } finally {
-    clearTimeout(late)
-    signal.removeEventListener('abort', leave)
-  }
+export function createTenantLimit({ at_once, waiting, wait_ms }: TenantLimitOptions): TenantLimit {
+  const changes = createFairSemaphore({ at_once_per_name: at_once, waiting_per_name: waiting, wait_ms }, tooMany)
+  return { run: (call, work) => changes.run(tenantOf(call.who), work, call.signal) }
 }
 
 function tooMany(): Failure {

@@ -3,7 +3,7 @@ import { judgePayments } from '../../core/money/billing/standing.ts'
 import { serviceOrigin } from '../../core/changes/audit.ts'
 import { whileClockStable } from '../../lib/stable-clock.ts'
 import { mailAlerts } from './spend/alert-mail.ts'
-import { startPoller, type Poller } from '../calls/looking.ts'
+import { startPoller, type Poller } from '../../lib/poll.ts'
 import type { CallDeps } from '../calls/deps.ts'
 
 const TICK_MS = 15_000

@@ -1,4 +1,4 @@
-import type { Poller } from '../calls/looking.ts'
+import type { Poller } from '../../lib/poll.ts'
 import type { PaymentService } from './payment/service.ts'
 
 export interface MoneyDeps {

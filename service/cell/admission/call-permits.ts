@@ -1,4 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
+import { createKeyedCounts, type KeyedCounts } from '../../lib/bounded.ts'
 import { fail } from '../../lib/fail.ts'
 import type { BudgetOwner } from '../host/buffer-budget.ts'
 
@@ -21,54 +22,38 @@ const LIMITS_OF_A_CELL: PlaceLimits = {
   all_streams: LIMITS.stream.per_cell_max,
 }
 
+interface CallPermitsState {
+  limits: PlaceLimits
+  calls: KeyedCounts
+  streams: KeyedCounts
+  streams_of_organizations: KeyedCounts
+}
+
 export function createCallPermits(limits = LIMITS_OF_A_CELL): CallPermits {
-  const calls = new Counts()
-  const streams = new Counts()
-  let all_streams = 0
-  const takeCall = ({ id }: BudgetOwner) => {
-    if (calls.of(id) >= limits.calls) throw tooMany('call')
-    return calls.add(id)
-  }
-  const takeStream = ({ id, organization_id }: BudgetOwner) => {
-    if (streams.of(id) >= limits.streams) throw tooMany('stream')
-    const left = limits.all_streams - all_streams
-    if (left === 0) throw tooManyStreams('Too many output streams are open')
-    const held = streams.of(organization_id)
-    // However many organizations take their maximum, the next finds some.
-    if (held >= limits.organization_streams || held >= left) throw tooManyStreams('The organization has too many output streams open')
-    all_streams += 1
-    const places = new DisposableStack()
-    places.use(streams.add(id))
-    places.use(streams.add(organization_id))
-    places.defer(() => void (all_streams -= 1))
-    return places
-  }
+  const [calls, streams, streams_of_organizations] = [createKeyedCounts(), createKeyedCounts(), createKeyedCounts()]
+  const state: CallPermitsState = { limits, calls, streams, streams_of_organizations }
   return {
-    take: (owner, what) => (what === 'call' ? takeCall(owner) : takeStream(owner)),
-    streams: () => all_streams,
+    take: (owner, what) => (what === 'call' ? takeCall(state, owner) : takeStream(state, owner)),
+    streams: () => streams.total(),
   }
 }
 
-class Counts {
-  readonly #counts = new Map<string, number>()
+function takeCall({ limits, calls }: CallPermitsState, { id }: BudgetOwner): Disposable {
+  if (calls.of(id) >= limits.calls) throw tooMany('call')
+  return calls.take(id)
+}
 
-  of(name: string): number {
-    return this.#counts.get(name) ?? 0
-  }
-
-  add(name: string): Disposable {
-    this.#counts.set(name, this.of(name) + 1)
-    let held = true
-    return {
-      [Symbol.dispose]: () => {
-        if (!held) return
-        held = false
-        const left = this.of(name) - 1
-        if (left === 0) this.#counts.delete(name)
-        else this.#counts.set(name, left)
-      },
-    }
-  }
+function takeStream({ limits, streams, streams_of_organizations }: CallPermitsState, { id, organization_id }: BudgetOwner): Disposable {
+  if (streams.of(id) >= limits.streams) throw tooMany('stream')
+  const left = limits.all_streams - streams.total()
+  if (left === 0) throw tooManyStreams('Too many output streams are open')
+  const held = streams_of_organizations.of(organization_id)
+  // However many organizations take their maximum, the next finds some.
+  if (held >= limits.organization_streams || held >= left) throw tooManyStreams('The organization has too many output streams open')
+  const permits = new DisposableStack()
+  permits.use(streams.take(id))
+  permits.use(streams_of_organizations.take(organization_id))
+  return permits
 }
 
 function tooManyStreams(message: string) {

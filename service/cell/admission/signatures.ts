@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../contract/limits.ts'
 import { sourceOf } from '../../http/source.ts'
 import { fail } from '../../lib/fail.ts'
-import { createFairSemaphore } from '../../lib/fair-semaphore.ts'
+import { createFairSemaphore } from '../../lib/bounded.ts'
 
 /** A sender of forged tokens waits behind its own checks. */
 export interface Signatures {

@@ -1,4 +1,5 @@
 import { LIMITS } from '../../../contract/limits.ts'
+import { createKeyedCounts, type KeyedCounts } from '../../lib/bounded.ts'
 import { AgentFailure } from './agent-failure.ts'
 
 /** The workspace and organization that a call's memory counts against. */
@@ -24,51 +25,58 @@ export interface BufferBudget extends Disposable {
 /** Every call counts at least this: its own records and a short answer. */
 export const CALL_BYTES = 16 << 10
 
+interface BudgetsState {
+  bytes_max: number
+  workspaces: KeyedCounts
+  organizations: KeyedCounts
+  /** Ends of the event-loop ticks that were given to large answers. */
+  last: Promise<unknown>
+}
+
 export function createBufferBudgets(bytes_max: number = LIMITS.tool_call.answer_bytes_per_cell_max): BufferBudgets {
-  const held = new Map<string, number>() // by organization and by workspace; their ids never collide
-  let taken = 0
-  let last: Promise<unknown> = Promise.resolve()
-  const add = (owner: BudgetOwner, bytes: number) => {
-    taken += bytes
-    for (const name of [owner.id, owner.organization_id]) {
-      const sum = (held.get(name) ?? 0) + bytes
-      if (sum === 0) held.delete(name)
-      else held.set(name, sum)
-    }
-  }
-  const fits = (owner: BudgetOwner, bytes: number) => {
-    const left = bytes_max - taken - bytes
-    const [workspace = 0, organization = 0] = [held.get(owner.id), held.get(owner.organization_id)]
-    // An organization holds at most as much as stays free: if n organizations take their maximum, each leaves one part in n + 1. A
-    // workspace holds at most half of that, so that it does not use up its organization's share.
-    return organization + bytes <= left && 2 * (workspace + bytes) <= left
-  }
+  const state: BudgetsState = { bytes_max, workspaces: createKeyedCounts(), organizations: createKeyedCounts(), last: Promise.resolve() }
   return {
-    taken_bytes: () => taken,
-    open(owner, request_bytes) {
-      let own = CALL_BYTES + request_bytes
-      if (!fits(owner, own)) return null
-      add(owner, own)
-      let is_open = true
-      return {
-        take(bytes) {
-          // Memory acquired after the end would never be released.
-          if (!is_open || !fits(owner, bytes)) throw new AgentFailure('crowded', 'There is no room for the answer')
-          add(owner, bytes)
-          own += bytes
-        },
-        nextTick() {
-          last = last.then(nextTurn)
-          return last.then(() => undefined)
-        },
-        [Symbol.dispose]() {
-          is_open = false
-          add(owner, -own)
-          own = 0
-        },
-      }
+    taken_bytes: () => state.workspaces.total(),
+    open: (owner, request_bytes) => openBudget(state, owner, CALL_BYTES + request_bytes),
+  }
+}
+
+function openBudget(state: BudgetsState, owner: BudgetOwner, bytes_first: number): BufferBudget | null {
+  if (!fits(state, owner, bytes_first)) return null
+  add(state, owner, bytes_first)
+  let own = bytes_first
+  let is_open = true
+  return {
+    take(bytes) {
+      // Memory acquired after the end would never be released.
+      if (!is_open || !fits(state, owner, bytes)) throw new AgentFailure('crowded', 'There is no room for the answer')
+      add(state, owner, bytes)
+      own += bytes
+    },
+    nextTick() {
+      state.last = state.last.then(nextTurn)
+      return state.last.then(() => undefined)
+    },
+    [Symbol.dispose]() {
+      is_open = false
+      add(state, owner, -own)
+      own = 0
     },
   }
+}
+
+/**
+ * An organization holds at most as much as stays free: if n organizations take their maximum, each leaves one part in n + 1. A workspace
+ * holds at most half of that, so that it does not use up its organization's share.
+ */
+function fits({ bytes_max, workspaces, organizations }: BudgetsState, { id, organization_id }: BudgetOwner, bytes: number): boolean {
+  const left = bytes_max - workspaces.total() - bytes
+  return organizations.of(organization_id) + bytes <= left && 2 * (workspaces.of(id) + bytes) <= left
+}
+
+function add({ workspaces, organizations }: BudgetsState, { id, organization_id }: BudgetOwner, bytes: number): void {
+  workspaces.add(id, bytes)
+  organizations.add(organization_id, bytes)
 }
 
 /** For the cell's own calls, whose answers are short. */

@@ -14,7 +14,8 @@ import { wakeFailed } from './parking-refusals.ts'
 import { createSaveFailures, type SaveFailures, type WhyHibernate } from './save-failures.ts'
 import type { ResidencyState, WorkspaceEntry } from './table.ts'
 import type { LiveMachine } from '../host/live-machine.ts'
-import { withTimeout, createSemaphore } from '../../lib/poll.ts'
+import { withTimeout } from '../../lib/poll.ts'
+import { createSemaphore } from '../../lib/bounded.ts'
 import { wakeHibernated, type RestoreSemaphore } from './wake-hibernated.ts'
 
 export interface ParkingContext {

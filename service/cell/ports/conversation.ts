@@ -1,12 +1,13 @@
 import type { Logger } from 'pino'
-import type { AskFrame, ToProxy } from '../../../contract/internal/ports.ts'
 import { LIMITS } from '../../../contract/limits.ts'
 import { cookieOf, digestOf } from '../../core/workspaces/ports/credentials.ts'
 import { workspaceOf } from '../../core/workspaces/ports/host-id.ts'
+import { createKeyedCounts, type KeyedCounts } from '../../lib/bounded.ts'
 import type { PortMetrics } from './port-metrics.ts'
 import { admitVisitor, type Admittance, type VisitDeps } from './admission.ts'
 import type { CredentialCache } from './credentials.ts'
 import type { FromProxy } from './frames.ts'
+import type { AskFrame, ToProxy } from '../../../contract/internal/ports.ts'
 import { createLeases, grantFrame, type Lease, type Leases } from './leases.ts'
 import type { FindListeners } from './listener-lookup.ts'
 import { Refusal, refusalOf, told } from './refusal.ts'
@@ -39,168 +40,180 @@ export interface Conversation {
 const VERSIONS: ReadonlySet<number> = new Set([1, 2, 3])
 const SETTLE_MS = LIMITS.port.settle_seconds_max * 1000
 
-export function createConversation(deps: ConversationDeps, say: (frame: ToProxy) => void, end: () => void): Conversation {
-  const { clock } = deps
-  const leases = createLeases(clock, deps.nextLease, say)
-  const asks = new Map<number, AbortController>()
-  const waits = createWaits()
-  const settling = new Map<number, (is_settled: boolean) => void>()
-  let version = 0 // 0: no hello yet
-  let last_settle = 0
-  let closed = false
-  let connections = 0
+interface ConversationState {
+  deps: ConversationDeps
+  say: (frame: ToProxy) => void
+  /** Disconnects the proxy. */
+  end: () => void
+  leases: Leases
+  /** Visitors that wait for an answer, by the id of their ask. */
+  asks: Map<number, AbortController>
+  /** Visitors that wait, by workspace. */
+  waits: KeyedCounts
+  settling: Map<number, (is_settled: boolean) => void>
+  last_settle: number
+  /** 0: no hello yet. */
+  version: number
+  closed: boolean
+  /** Connections of the last tally. */
+  connections: number
+}
 
-  const refuse = ({ id }: AskFrame, refusal: Refusal) => {
-    deps.metrics?.refused(refusal.reason)
-    say({ refuse: { id, ...told(refusal) } })
-  }
-  const answer = async (asked: AskFrame, signal: AbortSignal) => {
-    try {
-      const known = () => version > 1 && say({ known: { id: asked.id } })
-      say(await answerTo(deps, leases, { waits, known }, asked, signal))
-    } catch (error) {
-      if (signal.reason === LEFT) return // the visitor has left
-      refuse(asked, refusalOr(deps, error))
-    }
-  }
-  const ask = (asked: AskFrame): boolean => {
-    if (asks.has(asked.id)) return false
-    if (asks.size >= LIMITS.port.asks_waiting_max || leases.size >= LIMITS.port.leases_max) {
-      refuse(asked, new Refusal('too_many_requests', 1))
-      return true
-    }
-    const abort = new AbortController()
-    asks.set(asked.id, abort)
-    const deadline = setTimeout(() => abort.abort(LATE), LIMITS.port.wait_seconds_max * 1000)
-    void answer(asked, abort.signal).finally(() => {
-      clearTimeout(deadline)
-      asks.delete(asked.id)
-    })
-    return true
-  }
-  const busy = async (lease: Lease) => {
-    const signal = AbortSignal.any([lease.over, AbortSignal.timeout(LIMITS.port.wait_seconds_max * 1000)])
-    try {
-      const { place, held } = await admitBy(deps, lease.found, signal)
-      if (lease.over.aborted || lease.held !== null) held[Symbol.dispose]()
-      else lease.held = held
-      if (!lease.over.aborted) say({ ready: { lease: lease.id, ...place } })
-    } catch (error) {
-      leases.cut(lease, refusalOr(deps, error).reason)
-    }
-  }
-  const look = async (id: number, lease: Lease | undefined) => {
-    const addresses = lease === undefined ? null : await deps.look(lease)
-    if (!closed) say({ listeners: { id, addresses: addresses === null ? null : [...addresses] } })
-  }
-  const ofLease = (id: number, work: (lease: Lease) => void): boolean => {
-    const lease = leases.get(id)
-    if (lease !== undefined) work(lease) // otherwise it was cut, and the proxy is about to learn of it
-    return true
-  }
-  return {
+export function createConversation(deps: ConversationDeps, say: (frame: ToProxy) => void, end: () => void): Conversation {
+  const leases = createLeases(deps.clock, deps.nextLease, say)
+  const state: ConversationState = {
+    deps,
+    say,
+    end,
     leases,
-    hear(frame) {
-      if (closed) return false
-      if ('hello' in frame) {
-        const is_first = version === 0
-        version = frame.hello.version
-        return is_first && VERSIONS.has(version)
-      }
-      if (version === 0) return false
-      if ('ask' in frame) return ask(frame.ask)
-      if ('abort' in frame) {
-        asks.get(frame.abort.id)?.abort(LEFT)
-        return true
-      }
-      if ('busy' in frame) return ofLease(frame.busy.lease, (lease) => void busy(lease))
-      if ('count' in frame) {
-        const found = leases.countedFor(frame.count.lease)
-        if (found !== undefined) deps.use.count(found, frame.count)
-        if (found !== undefined) deps.metrics?.used(frame.count)
-        return true
-      }
-      if ('settled' in frame) {
-        settling.get(frame.settled.id)?.(true)
-        return true
-      }
-      if ('tally' in frame) {
-        deps.metrics?.tallied(frame.tally, frame.tally.connections - connections)
-        connections = frame.tally.connections
-        return true
-      }
-      if ('look' in frame) {
-        void look(frame.look.id, leases.get(frame.look.lease))
-        return true
-      }
-      if ('release' in frame) return ofLease(frame.release.lease, (lease) => leases.release(lease))
-      return ofLease(frame.idle.lease, (lease) => {
-        lease.held?.[Symbol.dispose]()
-        lease.held = null
-      })
-    },
-    async settle() {
-      if (closed || version === 0) return false
-      if (version < 2) return true // version 1 cannot confirm
-      const { promise, resolve } = Promise.withResolvers<boolean>()
-      const id = (last_settle += 1)
-      settling.set(id, resolve)
-      // A proxy that does not confirm is disconnected: the streams that it still passes on then end by themselves.
-      const late = setTimeout(end, SETTLE_MS)
-      say({ settle: { id } })
-      return promise.finally(() => {
-        clearTimeout(late)
-        settling.delete(id)
-      })
-    },
-    close() {
-      closed = true
-      for (const resolve of settling.values()) resolve(false)
-      for (const abort of asks.values()) abort.abort(LEFT)
-      leases.close()
-      deps.metrics?.tallied({ connections: 0, turned_away: 0, refused: [] }, -connections)
-      connections = 0
-    },
+    asks: new Map(),
+    waits: createKeyedCounts(),
+    settling: new Map(),
+    last_settle: 0,
+    version: 0,
+    closed: false,
+    connections: 0,
   }
+  return { leases, hear: (frame) => hear(state, frame), settle: () => settle(state), close: () => close(state) }
+}
+
+function hear(state: ConversationState, frame: FromProxy): boolean {
+  const { deps, leases } = state
+  if (state.closed) return false
+  if ('hello' in frame) {
+    const is_first = state.version === 0
+    state.version = frame.hello.version
+    return is_first && VERSIONS.has(state.version)
+  }
+  if (state.version === 0) return false
+  if ('ask' in frame) return ask(state, frame.ask)
+  if ('abort' in frame) {
+    state.asks.get(frame.abort.id)?.abort(LEFT)
+    return true
+  }
+  if ('busy' in frame) return ofLease(state, frame.busy.lease, (lease) => void becomeBusy(state, lease))
+  if ('count' in frame) {
+    const found = leases.countedFor(frame.count.lease)
+    if (found !== undefined) deps.use.count(found, frame.count)
+    if (found !== undefined) deps.metrics?.used(frame.count)
+    return true
+  }
+  if ('settled' in frame) {
+    state.settling.get(frame.settled.id)?.(true)
+    return true
+  }
+  if ('tally' in frame) {
+    deps.metrics?.tallied(frame.tally, frame.tally.connections - state.connections)
+    state.connections = frame.tally.connections
+    return true
+  }
+  if ('look' in frame) {
+    void sayListeners(state, frame.look.id, leases.get(frame.look.lease))
+    return true
+  }
+  if ('release' in frame) return ofLease(state, frame.release.lease, (lease) => leases.release(lease))
+  return ofLease(state, frame.idle.lease, becomeIdle)
+}
+
+function ask(state: ConversationState, asked: AskFrame): boolean {
+  const { asks, leases } = state
+  if (asks.has(asked.id)) return false
+  if (asks.size >= LIMITS.port.asks_waiting_max || leases.size >= LIMITS.port.leases_max) {
+    refuse(state, asked, new Refusal('too_many_requests', 1))
+    return true
+  }
+  const abort = new AbortController()
+  asks.set(asked.id, abort)
+  const deadline = setTimeout(() => abort.abort(LATE), LIMITS.port.wait_seconds_max * 1000)
+  void answer(state, asked, abort.signal).finally(() => {
+    clearTimeout(deadline)
+    asks.delete(asked.id)
+  })
+  return true
+}
+
+async function answer(state: ConversationState, asked: AskFrame, signal: AbortSignal): Promise<void> {
+  try {
+    state.say(await answerTo(state, asked, signal))
+  } catch (error) {
+    if (signal.reason === LEFT) return // the visitor has left
+    refuse(state, asked, refusalOr(state.deps, error))
+  }
+}
+
+function refuse({ deps, say }: ConversationState, { id }: AskFrame, refusal: Refusal): void {
+  deps.metrics?.refused(refusal.reason)
+  say({ refuse: { id, ...told(refusal) } })
+}
+
+function ofLease({ leases }: ConversationState, id: number, work: (lease: Lease) => void): boolean {
+  const lease = leases.get(id)
+  if (lease !== undefined) work(lease) // otherwise it was cut, and the proxy is about to learn of it
+  return true
+}
+
+async function becomeBusy({ deps, leases, say }: ConversationState, lease: Lease): Promise<void> {
+  const signal = AbortSignal.any([lease.over, AbortSignal.timeout(LIMITS.port.wait_seconds_max * 1000)])
+  try {
+    const { place, held } = await admitBy(deps, lease.found, signal)
+    if (lease.over.aborted || lease.held !== null) held[Symbol.dispose]()
+    else lease.held = held
+    if (!lease.over.aborted) say({ ready: { lease: lease.id, ...place } })
+  } catch (error) {
+    leases.cut(lease, refusalOr(deps, error).reason)
+  }
+}
+
+function becomeIdle(lease: Lease): void {
+  lease.held?.[Symbol.dispose]()
+  lease.held = null
+}
+
+async function sayListeners(state: ConversationState, id: number, lease: Lease | undefined): Promise<void> {
+  const addresses = lease === undefined ? null : await state.deps.look(lease)
+  if (!state.closed) state.say({ listeners: { id, addresses: addresses === null ? null : [...addresses] } })
+}
+
+async function settle(state: ConversationState): Promise<boolean> {
+  const { settling, version } = state
+  if (state.closed || version === 0) return false
+  if (version < 2) return true // version 1 cannot confirm
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const id = (state.last_settle += 1)
+  settling.set(id, resolve)
+  // A proxy that does not confirm is disconnected: the streams that it still passes on then end by themselves.
+  const late = setTimeout(state.end, SETTLE_MS)
+  state.say({ settle: { id } })
+  return promise.finally(() => {
+    clearTimeout(late)
+    settling.delete(id)
+  })
+}
+
+function close(state: ConversationState): void {
+  state.closed = true
+  for (const resolve of state.settling.values()) resolve(false)
+  for (const abort of state.asks.values()) abort.abort(LEFT)
+  state.leases.close()
+  state.deps.metrics?.tallied({ connections: 0, turned_away: 0, refused: [] }, -state.connections)
+  state.connections = 0
 }
 
 /** Bounds the waiting visitors per workspace. Counts only valid credentials, so that others cannot block them. */
-interface Waits {
-  take(workspace_id: string): Disposable
-}
-
-function createWaits(): Waits {
-  const counts = new Map<string, number>()
-  return {
-    take(workspace_id) {
-      const before = counts.get(workspace_id) ?? 0
-      if (before >= LIMITS.port.asks_per_workspace_max) throw new Refusal('too_many_requests', 1)
-      counts.set(workspace_id, before + 1)
-      return {
-        [Symbol.dispose]() {
-          const left = (counts.get(workspace_id) ?? 1) - 1
-          if (left === 0) counts.delete(workspace_id)
-          else counts.set(workspace_id, left)
-        },
-      }
-    },
-  }
+function waitAt({ waits }: ConversationState, workspace_id: string): Disposable {
+  if (waits.of(workspace_id) >= LIMITS.port.asks_per_workspace_max) throw new Refusal('too_many_requests', 1)
+  return waits.take(workspace_id)
 }
 
 const LEFT = new Error('The visitor has left')
 const LATE = new Error('The visitor has waited long enough')
 
-async function answerTo(
-  deps: ConversationDeps,
-  leases: Leases,
-  { waits, known }: { waits: Waits; known: () => void },
-  asked: AskFrame,
-  signal: AbortSignal,
-): Promise<ToProxy> {
+async function answerTo(state: ConversationState, asked: AskFrame, signal: AbortSignal): Promise<ToProxy> {
+  const { deps, leases } = state
   const found = await credentialOf(deps, asked)
   if (found.kind === 'link') return redirectTo(deps, asked, found)
-  using _place = waits.take(found.workspace_id)
-  known()
+  using _place = waitAt(state, found.workspace_id)
+  if (state.version > 1) state.say({ known: { id: asked.id } })
   const { entry, place, held } = await admitBy(deps, found, signal)
   // Checks again for a revocation during the wake. Nothing is awaited from here to the grant, so any later revocation cuts the lease.
   const still = await credentialOf(deps, asked).catch((error: unknown) => {

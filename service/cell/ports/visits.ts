@@ -1,12 +1,12 @@
 import { isIP } from 'node:net'
 import type { Logger } from 'pino'
-import type { AskFrame } from '../../../contract/internal/ports.ts'
 import { serviceOrigin } from '../../core/changes/audit.ts'
 import { mutate } from '../../core/changes/mutate.ts'
 import type { Db } from '../../db/database.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Ids } from '../../lib/ids.ts'
-import { createSemaphore } from '../../lib/poll.ts'
+import { createSemaphore } from '../../lib/bounded.ts'
+import type { AskFrame } from '../../../contract/internal/ports.ts'
 import type { FoundCredential } from './store.ts'
 
 export interface Visits {

@@ -6,6 +6,7 @@ import { notifyConfirmed } from './store.ts'
 import type { Db } from '../../db/database.ts'
 import type { Listener } from '../../db/listen.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { oneAtATime, tickEvery } from '../../lib/poll.ts'
 import { askEnforcers } from './enforcers-store.ts'
 
 export interface Revocations {
@@ -26,7 +27,7 @@ interface Waiter {
   answered: Set<string>
   /** Processes that must answer; null: not known yet. */
   expected: Set<string> | null
-  done(): void
+  done: () => void
 }
 
 const ASK_AGAIN_MS = 1000
@@ -41,82 +42,95 @@ interface Context {
   seconds: number
 }
 
-export function openRevocations({ db, listener, clock, logger, listener_name, seconds }: Context): Revocations {
-  const asker = randomUUID()
-  const waiters = new Set<Waiter>()
-  let last = 0
-  let closed = false
+interface RevocationsState extends Context {
+  /** Names this process in its questions. */
+  asker: string
+  waiters: Set<Waiter>
+  /** Number of the last question. */
+  last: number
+  closing: AbortController
+}
 
-  const look = (waiter: Waiter) => {
-    const { expected, answered } = waiter
-    if (expected !== null && [...expected].every((by) => answered.has(by))) waiter.done()
-  }
-  const ask = async (scope: RevocationScope, number: number, those: Iterable<Waiter>) => {
-    const seen_since = new Date(clock.now().getTime() - LIMITS.credential.revocation_held_seconds_max * 1000)
-    const expected = new Set(await askEnforcers(db, { scope, payload: askText({ asker, number, scope }), seen_since, listener_name }))
-    for (const waiter of those) {
-      waiter.expected = expected
-      look(waiter)
-    }
-  }
-  // One question serves all waiters of a scope: it follows all their commits. Scopes are asked one after another.
-  const askAgain = async () => {
-    for (const scope of new Set([...waiters].map((waiter) => waiter.scope))) {
-      last += 1
-      const those = [...waiters].filter((waiter) => waiter.scope === scope)
-      await ask(scope, last, those)
-    }
-  }
-  let asking = false
-  const again = setInterval(() => {
-    if (asking || waiters.size === 0) return
-    asking = true
-    askAgain()
-      .catch((error: unknown) => logger.warn({ err: error }, 'the enforcers of a revocation could not be asked'))
-      .finally(() => (asking = false))
-  }, ASK_AGAIN_MS)
-  again.unref()
-
-  const stop_hearing = listener.on('berth_revoked', (text) => {
-    const answer = text === null ? null : parseAnswer(text)
-    if (answer === null || answer.asker !== asker) return
-    for (const waiter of waiters) {
-      if (waiter.scope !== answer.scope || answer.number < waiter.from) continue
-      waiter.answered.add(answer.by)
-      look(waiter)
-    }
-  })
+export function openRevocations(context: Context): Revocations {
+  const { listener, logger } = context
+  const closing = new AbortController()
+  const state: RevocationsState = { ...context, asker: randomUUID(), waiters: new Set(), last: 0, closing }
+  const unasked = (error: unknown) => logger.warn({ err: error }, 'the enforcers of a revocation could not be asked')
+  const askAgain = oneAtATime(() => askForAll(state))
+  tickEvery(ASK_AGAIN_MS, askAgain, unasked, closing.signal)
+  const stop_hearing = listener.on('berth_revoked', (text) => hearAnswer(state, text))
   // The listener has already applied earlier notifications about keys: the token cache was cleared as they arrived.
-  const stop_answering = listener.on('berth_revocation', (text) => {
-    const asked = text === null ? null : parseAsk(text)
-    const pid = listener.pid()
-    if (asked === null || pid === null) return
-    notifyConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // the api asks again
-  })
+  const stop_answering = listener.on('berth_revocation', (text) => answerQuestion(state, text))
   return {
-    async awaitConfirmed(scope, signal) {
-      if (signal.aborted || closed) return
-      const { promise, resolve } = Promise.withResolvers<void>()
-      last += 1
-      const waiter: Waiter = { scope, from: last, answered: new Set(), expected: null, done: resolve }
-      const deadline = setTimeout(resolve, seconds * 1000)
-      signal.addEventListener('abort', waiter.done, { once: true })
-      waiters.add(waiter)
-      try {
-        await ask(scope, last, [waiter]).catch(() => undefined) // asked again in a second
-        await promise
-      } finally {
-        clearTimeout(deadline)
-        signal.removeEventListener('abort', waiter.done)
-        waiters.delete(waiter)
-      }
-    },
+    awaitConfirmed: (scope, signal) => awaitConfirmed(state, scope, signal),
     close() {
-      closed = true
-      clearInterval(again)
+      closing.abort()
       stop_hearing()
       stop_answering()
-      for (const waiter of waiters) waiter.done()
+      for (const waiter of state.waiters) waiter.done()
     },
   }
+}
+
+async function awaitConfirmed(state: RevocationsState, scope: RevocationScope, signal: AbortSignal): Promise<void> {
+  if (signal.aborted || state.closing.signal.aborted) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  state.last += 1
+  const waiter: Waiter = { scope, from: state.last, answered: new Set(), expected: null, done: resolve }
+  const deadline = setTimeout(resolve, state.seconds * 1000)
+  signal.addEventListener('abort', waiter.done, { once: true })
+  state.waiters.add(waiter)
+  try {
+    await ask(state, scope, state.last, [waiter]).catch(() => undefined) // asked again in a second
+    await promise
+  } finally {
+    clearTimeout(deadline)
+    signal.removeEventListener('abort', waiter.done)
+    state.waiters.delete(waiter)
+  }
+}
+
+async function ask(
+  { db, clock, asker, listener_name }: RevocationsState,
+  scope: RevocationScope,
+  number: number,
+  those: Iterable<Waiter>,
+): Promise<void> {
+  const seen_since = new Date(clock.now().getTime() - LIMITS.credential.revocation_held_seconds_max * 1000)
+  const expected = new Set(await askEnforcers(db, { scope, payload: askText({ asker, number, scope }), seen_since, listener_name }))
+  for (const waiter of those) {
+    waiter.expected = expected
+    endIfConfirmed(waiter)
+  }
+}
+
+function endIfConfirmed({ expected, answered, done }: Waiter): void {
+  if (expected !== null && [...expected].every((by) => answered.has(by))) done()
+}
+
+/** One question serves all waiters of a scope: it follows all their commits. Scopes are asked one after another. */
+async function askForAll(state: RevocationsState): Promise<void> {
+  for (const scope of new Set([...state.waiters].map((waiter) => waiter.scope))) {
+    state.last += 1
+    const those = [...state.waiters].filter((waiter) => waiter.scope === scope)
+    await ask(state, scope, state.last, those)
+  }
+}
+
+function hearAnswer({ asker, waiters }: RevocationsState, text: string | null): void {
+  const answer = text === null ? null : parseAnswer(text)
+  if (answer === null || answer.asker !== asker) return
+  for (const waiter of waiters) {
+    if (waiter.scope !== answer.scope || answer.number < waiter.from) continue
+    waiter.answered.add(answer.by)
+    endIfConfirmed(waiter)
+  }
+}
+
+/** Confirms a question of any api process, this one included. */
+function answerQuestion({ db, listener }: RevocationsState, text: string | null): void {
+  const asked = text === null ? null : parseAsk(text)
+  const pid = listener.pid()
+  if (asked === null || pid === null) return
+  notifyConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // the api asks again
 }

@@ -32,80 +32,90 @@ export function answerApp(state: State, asked: Asked): Answer {
 }
 
 function ofWorkspace(state: State, place: DoubleWorkspace, { method, path, json }: Asked): Answer {
-  const { view } = place
-  const done = (kind: string, result: object | null = null) => ({ status: 202, body: operation(state, view.id, kind, result) })
-  switch (`${method} ${path}`) {
-    case 'GET ':
-      return { status: 200, body: view }
-    case 'DELETE ':
-      end(place)
-      return done('delete')
-    case 'POST suspend':
-      if (view.observed_state !== 'running') throw new Refused(409, 'conflict', 'It does not run', { reason: 'not_running' })
-      move(view, 'suspended')
-      return done('suspend')
-    case 'POST resume':
-      if (view.observed_state === 'suspended') move(view, 'running')
-      return { status: 200, body: { workspace: view, operation: null, cell_endpoint: state.url, tool_token: token(state, view) } }
-    case 'POST tool-tokens':
-      return { status: 201, body: token(state, view) }
-    case 'POST close':
-      end(place)
-      return done('delete')
-    case 'POST reset':
-      place.files = new Map()
-      view.ownership_epoch += 1
-      return done('reset')
-    case 'PUT idle-policy':
-      Object.assign(view, { idle_policy: json['idle_policy'] })
-      return { status: 200, body: view }
-    case 'POST suspend-when-idle':
-      return { status: 202, body: { workspace: view, operation: null, suspend_request: { after_seconds: json['after_seconds'] } } }
-    case 'DELETE suspend-when-idle':
-      return { status: 200, body: view }
-    case 'POST snapshot': {
-      const checkpoint_id = crypto.randomUUID()
-      place.checkpoints.set(checkpoint_id, { files: new Map(place.files), label: (json['label'] as string | undefined) ?? null })
-      return done('snapshot', { checkpoint_id })
-    }
-    case 'GET checkpoints':
-      return {
-        status: 200,
-        body: { data: [...place.checkpoints].map(([id, { label }]) => ({ id, label, workspace_id: view.id })), next_cursor: null },
-      }
-    case 'POST restore': {
-      const kept = place.checkpoints.get(String(json['checkpoint_id']))
-      if (!kept) throw notFound('The checkpoint', 'checkpoint_not_found')
-      place.files = new Map(kept.files)
-      view.ownership_epoch += 1
-      return done('restore')
-    }
-    case 'POST adopt': {
-      const fork = state.places.get(String(json['fork_workspace_id']))
-      if (!fork) throw notFound('The fork')
-      place.files = new Map(fork.files)
-      view.ownership_epoch += 1
-      if (json['delete_fork'] === true) move(fork.view, 'deleted')
-      return done('adopt', { recovery_checkpoint_id: crypto.randomUUID() })
-    }
-    case 'POST fork': {
-      const fork = createPlace(state, String(json['key']), view)
-      fork.files = new Map(place.files)
-      return { status: 202, body: { operation: operation(state, fork.view.id, 'fork'), workspace: fork.view } }
-    }
-    case 'GET operations':
-      return {
-        status: 200,
-        body: {
-          data: [...state.operations.values()].filter(({ workspace_id }) => workspace_id === view.id).toReversed(),
-          next_cursor: null,
-        },
-      }
-  }
+  const answer = WORKSPACE_ROUTES[`${method} ${path}`]
+  if (answer !== undefined) return answer(state, place, json)
   const [noun, id = ''] = path.split('/')
   if (method !== 'DELETE' || noun !== 'checkpoints') throw notFound('The double knows no such route: it')
   if (!place.checkpoints.delete(id)) throw notFound('The checkpoint', 'checkpoint_not_found')
   return { status: 204 }
+}
+
+/** Routes below `/v1/workspaces/{workspace_id}/`, as method and rest of the path. */
+const WORKSPACE_ROUTES: Readonly<Record<string, (state: State, place: DoubleWorkspace, json: Asked['json']) => Answer>> = {
+  'GET ': (_state, { view }) => ({ status: 200, body: view }),
+  'DELETE ': deleteIt,
+  'POST suspend'(state, place) {
+    if (place.view.observed_state !== 'running') throw new Refused(409, 'conflict', 'It does not run', { reason: 'not_running' })
+    move(place.view, 'suspended')
+    return done(state, place, 'suspend')
+  },
+  'POST resume'(state, { view }) {
+    if (view.observed_state === 'suspended') move(view, 'running')
+    return { status: 200, body: { workspace: view, operation: null, cell_endpoint: state.url, tool_token: token(state, view) } }
+  },
+  'POST tool-tokens': (state, { view }) => ({ status: 201, body: token(state, view) }),
+  'POST close': deleteIt,
+  'POST reset'(state, place) {
+    replaceFiles(place, new Map())
+    return done(state, place, 'reset')
+  },
+  'PUT idle-policy'(_state, { view }, json) {
+    Object.assign(view, { idle_policy: json['idle_policy'] })
+    return { status: 200, body: view }
+  },
+  'POST suspend-when-idle': (_state, { view }, json) => ({
+    status: 202,
+    body: { workspace: view, operation: null, suspend_request: { after_seconds: json['after_seconds'] } },
+  }),
+  'DELETE suspend-when-idle': (_state, { view }) => ({ status: 200, body: view }),
+  'POST snapshot'(state, place, json) {
+    const checkpoint_id = crypto.randomUUID()
+    place.checkpoints.set(checkpoint_id, { files: new Map(place.files), label: (json['label'] as string | undefined) ?? null })
+    return done(state, place, 'snapshot', { checkpoint_id })
+  },
+  'GET checkpoints': (_state, { view, checkpoints }) => ({
+    status: 200,
+    body: { data: [...checkpoints].map(([id, { label }]) => ({ id, label, workspace_id: view.id })), next_cursor: null },
+  }),
+  'POST restore'(state, place, json) {
+    const kept = place.checkpoints.get(String(json['checkpoint_id']))
+    if (!kept) throw notFound('The checkpoint', 'checkpoint_not_found')
+    replaceFiles(place, new Map(kept.files))
+    return done(state, place, 'restore')
+  },
+  'POST adopt'(state, place, json) {
+    const fork = state.places.get(String(json['fork_workspace_id']))
+    if (!fork) throw notFound('The fork')
+    replaceFiles(place, new Map(fork.files))
+    if (json['delete_fork'] === true) move(fork.view, 'deleted')
+    return done(state, place, 'adopt', { recovery_checkpoint_id: crypto.randomUUID() })
+  },
+  'POST fork'(state, place, json) {
+    const fork = createPlace(state, String(json['key']), place.view)
+    fork.files = new Map(place.files)
+    return { status: 202, body: { operation: operation(state, fork.view.id, 'fork'), workspace: fork.view } }
+  },
+  'GET operations': (state, { view }) => ({
+    status: 200,
+    body: {
+      data: [...state.operations.values()].filter(({ workspace_id }) => workspace_id === view.id).toReversed(),
+      next_cursor: null,
+    },
+  }),
+}
+
+function done(state: State, { view }: DoubleWorkspace, kind: string, result: object | null = null): Answer {
+  return { status: 202, body: operation(state, view.id, kind, result) }
+}
+
+function deleteIt(state: State, place: DoubleWorkspace): Answer {
+  end(place)
+  return done(state, place, 'delete')
+}
+
+function replaceFiles(place: DoubleWorkspace, files: DoubleWorkspace['files']): void {
+  place.files = files
+  place.view.ownership_epoch += 1
 }
 
 function open(state: State, json: Record<string, unknown>): Answer {

@@ -4,7 +4,7 @@ import { hash, type Options, verify } from '@node-rs/argon2'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { sourceOf } from '../../../http/source.ts'
 import { fail } from '../../../lib/fail.ts'
-import { createFairSemaphore } from '../../../lib/fair-semaphore.ts'
+import { createFairSemaphore } from '../../../lib/bounded.ts'
 
 /** Checks and hashes passwords off the event loop, with bounded concurrency: each takes a core and 46 MiB for some 50 ms. */
 export interface Passwords {

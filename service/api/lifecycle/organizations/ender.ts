@@ -6,7 +6,7 @@ import { aboutVolume, cancelOperation, insertOperation, lockOperation } from '..
 import { archiveTemplates, markEnded } from '../../../core/people/organizations/deletion-store.ts'
 import { readerOf } from '../../../db/reader.ts'
 import type { PersonPrincipal } from '../../../http/call.ts'
-import { startPoller, type Poller } from '../../calls/looking.ts'
+import { startPoller, type Poller } from '../../../lib/poll.ts'
 import { secretSubject } from '../../workspaces/secrets/find.ts'
 import { eraseVersions, lockSecret, markDeleted as markSecretDeleted, unbind } from '../../workspaces/secrets/store.ts'
 import { readBuild } from '../../templates/builds/store.ts'

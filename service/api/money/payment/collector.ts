@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { failpoint } from '../../../lib/failpoints.ts'
-import { startPoller, type Poller } from '../../calls/looking.ts'
+import { startPoller, type Poller } from '../../../lib/poll.ts'
 import { applyRemoteState, later, type PaymentDeps } from './effects.ts'
 import { PaymentError } from './service.ts'
 import {

@@ -47,6 +47,16 @@ export function openStripe({ secret_key, webhook_secret, api_url, return_url }: 
         const made = await stripe.customers.create({ name, metadata: { organization_id: id } }, once(`customer-${id}`))
         return made.id
       }),
+    openPortal: (customer) => asking(async () => (await stripe.billingPortal.sessions.create({ customer, return_url })).url),
+    ...checkoutsOf(stripe, return_url),
+    ...subscriptionsOf(stripe),
+    ...invoicesOf(stripe),
+    readEvent: (body, signature, now) => readEvent(stripe, webhook_secret, body, signature, now),
+  }
+}
+
+function checkoutsOf(stripe: Stripe, return_url: string): Pick<PaymentService, 'createCheckout' | 'endCheckout' | 'readCheckout'> {
+  return {
     createCheckout: ({ id, customer_id, plan, expires_at }) =>
       asking(async () => {
         const { id: session_id, url } = await stripe.checkout.sessions.create(
@@ -72,6 +82,11 @@ export function openStripe({ secret_key, webhook_secret, api_url, return_url }: 
         return before.state === 'open' ? checkoutOf(await stripe.checkout.sessions.expire(session_id)) : before
       }),
     readCheckout: (session_id) => asking(async () => checkoutOf(await stripe.checkout.sessions.retrieve(session_id))),
+  }
+}
+
+function subscriptionsOf(stripe: Stripe): Pick<PaymentService, 'readSubscription' | 'renameSubscription' | 'endSubscription'> {
+  return {
     readSubscription: (id) =>
       asking(async () => {
         const { status, metadata } = await stripe.subscriptions.retrieve(id)
@@ -86,23 +101,6 @@ export function openStripe({ secret_key, webhook_secret, api_url, return_url }: 
         const { status } = await stripe.subscriptions.retrieve(id)
         if (!OVER.has(status)) await stripe.subscriptions.cancel(id)
       }),
-    openPortal: (customer) => asking(async () => (await stripe.billingPortal.sessions.create({ customer, return_url })).url),
-    ...invoicesOf(stripe),
-    readEvent(body, signature, now) {
-      try {
-        const { id, type, data } = stripe.webhooks.constructEvent(
-          body,
-          signature,
-          webhook_secret,
-          event_age_seconds_max,
-          undefined,
-          now.getTime(),
-        )
-        return eventOf(id, type, data.object)
-      } catch {
-        return 'unsigned' // or a signed body that is no event
-      }
-    },
   }
 }
 
@@ -180,6 +178,22 @@ function checkoutOf({ status, client_reference_id, subscription }: Stripe.Checko
 /** An `uncollectible` invoice stays open here until an operator decides. */
 function stateOf(status: string | null): RemoteInvoiceState {
   return status === 'draft' || status === 'paid' || status === 'void' ? status : 'open'
+}
+
+function readEvent(stripe: Stripe, webhook_secret: string, body: Buffer, signature: string, now: Date): PaymentEvent | null | 'unsigned' {
+  try {
+    const { id, type, data } = stripe.webhooks.constructEvent(
+      body,
+      signature,
+      webhook_secret,
+      event_age_seconds_max,
+      undefined,
+      now.getTime(),
+    )
+    return eventOf(id, type, data.object)
+  } catch {
+    return 'unsigned' // or a signed body that is no event
+  }
 }
 
 function eventOf(id: string, type: string, object: object): PaymentEvent | null {

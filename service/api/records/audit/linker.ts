@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { linkEvents } from '../../../core/changes/chain-store.ts'
 import type { Db } from '../../../db/database.ts'
-import { startPoller, type Poller } from '../../calls/looking.ts'
+import { startPoller, type Poller } from '../../../lib/poll.ts'
 
 const LOOK_MS = 500
 

@@ -29,7 +29,7 @@ const TAKE_CARE = 'If this was not you, ask for another password at once, and en
 
 /** Pure. Names of people and organizations appear only in the text, never in the subject. */
 export function letterOf(kind: MailKind, to: string, facts: LetterFacts): MailMessage {
-  const { subject, lines, link } = wordsOf(kind, facts)
+  const { subject, lines, link } = WORDS[kind](facts)
   const linked = link === undefined ? [] : linkLines(link, facts)
   return { to, subject, text: `${[...lines, ...linked].join('\n\n')}\n` }
 }
@@ -55,76 +55,65 @@ function alertLines({ base_url, organization = '', alert }: LetterFacts): string
   ]
 }
 
-function wordsOf(kind: MailKind, facts: LetterFacts): Words {
-  const { base_url, organization = '', role = '' } = facts
-  switch (kind) {
-    case 'verify_email':
-      return {
-        subject: 'Verify your address for Berth',
-        lines: [`Somebody registered this address at ${base_url}. Verify it by this link:`],
-        link: { page: 'verify-email', route: '/v1/auth/verify-email', until: `The link is good for ${verify_hours} hours. ${NOT_YOU}` },
-      }
-    case 'reset_password':
-      return {
-        subject: 'Another password for Berth',
-        lines: [`Somebody asked for another password of your account at ${base_url}. Set it by this link:`],
-        link: {
-          page: 'reset-password',
-          route: '/v1/auth/password/reset/confirm (with "new_password")',
-          until: `The link is good for ${reset_minutes} minutes. ${NOT_YOU}`,
-        },
-      }
-    case 'change_email':
-      return {
-        subject: 'Your new address for Berth',
-        lines: [`Somebody wants to sign in at ${base_url} with this address. Make it the address of the account by this link:`],
-        link: {
-          page: 'change-email',
-          route: '/v1/auth/email/change/confirm (with the session of the account)',
-          until: `The link is good for ${verify_hours} hours. ${NOT_YOU}`,
-        },
-      }
-    case 'invitation':
-      return {
-        subject: 'You are invited to an organization on Berth',
-        lines: [`You are invited to ${organization} at ${base_url}, as ${role}. Accept by this link, signed in with this address:`],
-        link: {
-          page: 'invitation',
-          route: '/v1/invitations/accept',
-          until: `Who has no account registers with it first, as "invitation_token". The link is good for ${LIMITS.organization.invitation_days} days.`,
-        },
-      }
-    case 'already_registered':
-      return {
-        subject: 'You have an account at Berth',
-        lines: [
-          `Somebody registered this address at ${base_url}, which has an account already. Nothing was changed.`,
-          'If you have forgotten its password, ask for another one.',
-        ],
-      }
-    case 'password_changed':
-      return {
-        subject: 'Your password for Berth was changed',
-        lines: [`The password of your account at ${base_url} was changed.`, TAKE_CARE],
-      }
-    case 'email_changed':
-      return {
-        subject: 'Your address for Berth was changed',
-        lines: [
-          `Your account at ${base_url} has another address. Mail goes there from now on.`,
-          'If this was not you, tell whoever runs it.',
-        ],
-      }
-    case 'account_deleted':
-      return {
-        subject: 'Your account for Berth is gone',
-        lines: [`Your account at ${base_url} was deleted, with all that it signed in with.`, 'If this was not you, tell whoever runs it.'],
-      }
-    case 'mfa_enabled':
-      return { subject: 'Two factors for Berth', lines: [`Your account at ${base_url} asks for a second factor from now on.`, TAKE_CARE] }
-    case 'spend_alert':
-      return { subject: 'What your organization used on Berth', lines: alertLines(facts) }
-    case 'mfa_disabled':
-      return { subject: 'One factor for Berth', lines: [`Your account at ${base_url} asks for no second factor any more.`, TAKE_CARE] }
-  }
+const WORDS: Record<MailKind, (facts: LetterFacts) => Words> = {
+  verify_email: ({ base_url }) => ({
+    subject: 'Verify your address for Berth',
+    lines: [`Somebody registered this address at ${base_url}. Verify it by this link:`],
+    link: { page: 'verify-email', route: '/v1/auth/verify-email', until: `The link is good for ${verify_hours} hours. ${NOT_YOU}` },
+  }),
+  reset_password: ({ base_url }) => ({
+    subject: 'Another password for Berth',
+    lines: [`Somebody asked for another password of your account at ${base_url}. Set it by this link:`],
+    link: {
+      page: 'reset-password',
+      route: '/v1/auth/password/reset/confirm (with "new_password")',
+      until: `The link is good for ${reset_minutes} minutes. ${NOT_YOU}`,
+    },
+  }),
+  change_email: ({ base_url }) => ({
+    subject: 'Your new address for Berth',
+    lines: [`Somebody wants to sign in at ${base_url} with this address. Make it the address of the account by this link:`],
+    link: {
+      page: 'change-email',
+      route: '/v1/auth/email/change/confirm (with the session of the account)',
+      until: `The link is good for ${verify_hours} hours. ${NOT_YOU}`,
+    },
+  }),
+  invitation: ({ base_url, organization = '', role = '' }) => ({
+    subject: 'You are invited to an organization on Berth',
+    lines: [`You are invited to ${organization} at ${base_url}, as ${role}. Accept by this link, signed in with this address:`],
+    link: {
+      page: 'invitation',
+      route: '/v1/invitations/accept',
+      until: `Who has no account registers with it first, as "invitation_token". The link is good for ${LIMITS.organization.invitation_days} days.`,
+    },
+  }),
+  already_registered: ({ base_url }) => ({
+    subject: 'You have an account at Berth',
+    lines: [
+      `Somebody registered this address at ${base_url}, which has an account already. Nothing was changed.`,
+      'If you have forgotten its password, ask for another one.',
+    ],
+  }),
+  password_changed: ({ base_url }) => ({
+    subject: 'Your password for Berth was changed',
+    lines: [`The password of your account at ${base_url} was changed.`, TAKE_CARE],
+  }),
+  email_changed: ({ base_url }) => ({
+    subject: 'Your address for Berth was changed',
+    lines: [`Your account at ${base_url} has another address. Mail goes there from now on.`, 'If this was not you, tell whoever runs it.'],
+  }),
+  account_deleted: ({ base_url }) => ({
+    subject: 'Your account for Berth is gone',
+    lines: [`Your account at ${base_url} was deleted, with all that it signed in with.`, 'If this was not you, tell whoever runs it.'],
+  }),
+  mfa_enabled: ({ base_url }) => ({
+    subject: 'Two factors for Berth',
+    lines: [`Your account at ${base_url} asks for a second factor from now on.`, TAKE_CARE],
+  }),
+  mfa_disabled: ({ base_url }) => ({
+    subject: 'One factor for Berth',
+    lines: [`Your account at ${base_url} asks for no second factor any more.`, TAKE_CARE],
+  }),
+  spend_alert: (facts) => ({ subject: 'What your organization used on Berth', lines: alertLines(facts) }),
 }

@@ -25,77 +25,95 @@ interface Waiter {
   stop(): void
 }
 
+type Enough = (row: OperationRow) => boolean
+
+interface WaitsState {
+  reads: Reader
+  waiting: Map<string, Set<Waiter>>
+  /** Ids that are being read; true: notified again in the meantime. */
+  again: Map<string, boolean>
+  held: number
+  closed: boolean
+}
+
 export function openWaits(reads: Reader, listener: Pick<Listener, 'on'>): Waits {
-  const waiting = new Map<string, Set<Waiter>>()
-  let held = 0
-  let closed = false
-  const again = new Map<string, boolean>() // ids being read; true: notified again in the meantime
-
-  // Reads each notified id once for all its waiters.
-  const reread = async (id: string) => {
-    if (again.has(id)) {
-      again.set(id, true)
-      return
-    }
-    do {
-      again.set(id, false)
-      try {
-        const row = await readOperation(reads, id)
-        if (row) for (const waiter of waiting.get(id) ?? []) waiter.see(row)
-      } catch (error) {
-        for (const waiter of waiting.get(id) ?? []) waiter.fail(error)
-      }
-    } while (again.get(id))
-    again.delete(id)
-  }
+  const state: WaitsState = { reads, waiting: new Map(), again: new Map(), held: 0, closed: false }
+  const { waiting } = state
   const unsubscribe = listener.on('berth_operation', (id) => {
-    for (const heard of id === null ? [...waiting.keys()] : [id]) if (waiting.has(heard)) void reread(heard)
+    for (const heard of id === null ? [...waiting.keys()] : [id]) if (waiting.has(heard)) void reread(state, heard)
   })
-
-  const hold = (id: string, enough: (row: OperationRow) => boolean, seconds: number, signal: AbortSignal) =>
-    new Promise<OperationRow | null>((resolve, reject) => {
-      let last: OperationRow | null = null
-      const finish = (settle: () => void) => {
-        clearTimeout(deadline)
-        signal.removeEventListener('abort', waiter.stop)
-        const set = waiting.get(id)
-        set?.delete(waiter)
-        if (set?.size === 0) waiting.delete(id)
-        settle()
-      }
-      const waiter: Waiter = {
-        see: (row) => {
-          last = row
-          if (enough(row)) finish(() => resolve(row))
-        },
-        fail: (cause) => finish(() => reject(cause instanceof Error ? cause : new Error('a read failed', { cause }))),
-        stop: () => finish(() => resolve(last)),
-      }
-      const deadline = setTimeout(waiter.stop, seconds * 1000)
-      signal.addEventListener('abort', waiter.stop)
-      waiting.set(id, (waiting.get(id) ?? new Set()).add(waiter))
-      // Registers before reading, so that no change in between is missed.
-      void reread(id)
-      if (signal.aborted) waiter.stop()
-    })
-
   return {
-    async until(id, enough, seconds, signal) {
-      if (closed || held >= LIMITS.wait.held_calls_max) {
-        const row = await readOperation(reads, id)
-        return { row, waited: false }
-      }
-      held++
-      try {
-        return { row: await hold(id, enough, seconds, signal), waited: true }
-      } finally {
-        held--
-      }
-    },
+    until: (id, enough, seconds, signal) => until(state, id, enough, seconds, signal),
     close() {
-      closed = true
+      state.closed = true
       unsubscribe()
       for (const set of [...waiting.values()]) for (const waiter of [...set]) waiter.stop()
     },
   }
+}
+
+async function until(
+  state: WaitsState,
+  id: string,
+  enough: Enough,
+  seconds: number,
+  signal: AbortSignal,
+): Promise<{ row: OperationRow | null; waited: boolean }> {
+  if (state.closed || state.held >= LIMITS.wait.held_calls_max) {
+    const row = await readOperation(state.reads, id)
+    return { row, waited: false }
+  }
+  state.held++
+  try {
+    return { row: await hold(state, id, enough, seconds, signal), waited: true }
+  } finally {
+    state.held--
+  }
+}
+
+function hold(state: WaitsState, id: string, enough: Enough, seconds: number, signal: AbortSignal): Promise<OperationRow | null> {
+  const { waiting } = state
+  return new Promise((resolve, reject) => {
+    let last: OperationRow | null = null
+    const finish = (settle: () => void) => {
+      clearTimeout(deadline)
+      signal.removeEventListener('abort', waiter.stop)
+      const set = waiting.get(id)
+      set?.delete(waiter)
+      if (set?.size === 0) waiting.delete(id)
+      settle()
+    }
+    const waiter: Waiter = {
+      see: (row) => {
+        last = row
+        if (enough(row)) finish(() => resolve(row))
+      },
+      fail: (cause) => finish(() => reject(cause instanceof Error ? cause : new Error('a read failed', { cause }))),
+      stop: () => finish(() => resolve(last)),
+    }
+    const deadline = setTimeout(waiter.stop, seconds * 1000)
+    signal.addEventListener('abort', waiter.stop)
+    waiting.set(id, (waiting.get(id) ?? new Set()).add(waiter))
+    // Registers before reading, so that no change in between is missed.
+    void reread(state, id)
+    if (signal.aborted) waiter.stop()
+  })
+}
+
+/** Reads a notified id once for all its waiters. */
+async function reread({ reads, waiting, again }: WaitsState, id: string): Promise<void> {
+  if (again.has(id)) {
+    again.set(id, true)
+    return
+  }
+  do {
+    again.set(id, false)
+    try {
+      const row = await readOperation(reads, id)
+      if (row) for (const waiter of waiting.get(id) ?? []) waiter.see(row)
+    } catch (error) {
+      for (const waiter of waiting.get(id) ?? []) waiter.fail(error)
+    }
+  } while (again.get(id))
+  again.delete(id)
 }

@@ -8,7 +8,7 @@ import type { AgentDeadlines } from '../../host/agent-http.ts'
 import { AgentFailure } from '../../host/agent-failure.ts'
 import { HostFailure, type MachineHost } from '../../host/hostd.ts'
 import type { MachineTable, WorkspaceEntry } from '../../machines/table.ts'
-import { createDiskBudget } from './budget.ts'
+import { createDiskBudget, type DiskBudget } from './budget.ts'
 import { isUnchanged, type DiskSource } from './source.ts'
 
 export type DiskHost = Pick<MachineHost, 'readDisk'>
@@ -31,102 +31,122 @@ export interface DiskReadsDeps {
 /** More than the host has readers: the readers of older links have been stopped. */
 const LINKS_MAX = 64
 
+interface DiskReaders {
+  host: DiskHost
+  table: MachineTable
+  clock: Clock
+  deadlines: AgentDeadlines | undefined
+  /** Time and bytes that a workspace's reads may use while it has no machine. */
+  budget: DiskBudget
+  /** The same for the reads next to a running machine. */
+  live_budget: DiskBudget
+  /** By workspace, oldest first. */
+  links: Map<string, ReaderLink>
+}
+
+type ReaderLink = OpenLink & { address: string }
+
 export function createDiskReads({ host, table, clock, deadlines }: DiskReadsDeps): DiskReads {
   const budget = createDiskBudget(clock)
-  const besides = createDiskBudget(clock)
-  const links = new Map<string, OpenLink & { address: string }>()
+  const live_budget = createDiskBudget(clock)
+  const readers: DiskReaders = { host, table, clock, deadlines, budget, live_budget, links: new Map() }
+  return {
+    of: (entry, source) => readsOf(readers, entry, source),
+    beside: (entry, machine_epoch) => readsBeside(readers, entry, machine_epoch),
+    close: () => readers.links.forEach(({ close }) => close()),
+  }
+}
 
-  const linkOf = async (source: DiskSource, doubted_address: string | undefined) => {
-    const access = await host.readDisk(doubted_address === undefined ? source : { ...source, doubted_address })
-    const known = links.get(source.workspace_id)
-    if (known?.address === access.address) return known
-    const opened = { ...openLink({ ...access, agent_protocol: AGENT_PROTOCOLS.current }, deadlines), address: access.address }
-    known?.close()
-    links.delete(source.workspace_id)
-    links.set(source.workspace_id, opened)
-    const [oldest] = links.keys()
-    if (links.size > LINKS_MAX && oldest !== undefined) {
-      links.get(oldest)?.close()
-      links.delete(oldest)
-    }
-    return opened
+function readsOf(readers: DiskReaders, entry: WorkspaceEntry, source: DiskSource): FileReads {
+  return {
+    statFile: (...asked) => askWhole(readers, entry, source, (link) => link.statFile(...asked)),
+    listFiles: (...asked) => askWhole(readers, entry, source, (link) => link.listFiles(...asked)),
+    searchFiles: (...asked) => askWhole(readers, entry, source, (link) => link.searchFiles(...asked)),
+    async openFile(...asked) {
+      const file = await ask(readers, entry, source, (link) => link.openFile(...asked))
+      if (!isUnchanged(entry, readers.table.get(entry.id))) {
+        file.destroy()
+        throw changed()
+      }
+      charge(readers, entry, file)
+      return file
+    },
   }
-  const attempt = async <T>(source: DiskSource, read: (link: AgentLink) => Promise<T>): Promise<T> => {
-    const first = await linkOf(source, undefined)
-    try {
-      return await read(first.link)
-    } catch (error) {
-      if (!(error instanceof AgentFailure) || !REPEATED.has(error.kind)) throw error
-      return read((await linkOf(source, first.address)).link)
-    }
-  }
-  const ask = async <T>(entry: WorkspaceEntry, source: DiskSource, read: (link: FileReads) => Promise<T>): Promise<T> => {
-    budget.admit(entry.id)
+}
+
+function readsBeside(readers: DiskReaders, { id, organization_id: tenant }: WorkspaceEntry, machine_epoch: number): LiveDiskReads {
+  const { clock, live_budget } = readers
+  const read = async <T>(ask: (link: LiveDiskReads) => Promise<T>): Promise<T> => {
+    live_budget.admit(id)
     const began_ms = clock.monotonic_ms()
     try {
-      return await attempt(source, read)
-    } catch (error) {
-      throw await refusalOf(table, entry, error)
+      return await attempt(readers, { workspace_id: id, tenant, machine_epoch, checkpoint_id: null, layers: [] }, ask)
     } finally {
-      budget.spend(entry.id, { ms: clock.monotonic_ms() - began_ms })
+      live_budget.spend(id, { ms: clock.monotonic_ms() - began_ms })
     }
-  }
-  /** Refuses an answer if the workspace changed during the read: it may mix old and new state. */
-  const whole = async <T>(entry: WorkspaceEntry, answer: Promise<T>): Promise<T> => {
-    const read = await answer
-    if (isUnchanged(entry, table.get(entry.id))) return read
-    throw changed()
   }
   return {
-    beside({ id, organization_id: tenant }, machine_epoch) {
-      const read = async <T>(ask: (link: LiveDiskReads) => Promise<T>): Promise<T> => {
-        besides.admit(id)
-        const began_ms = clock.monotonic_ms()
-        try {
-          return await attempt({ workspace_id: id, tenant, machine_epoch, checkpoint_id: null, layers: [] }, ask)
-        } finally {
-          besides.spend(id, { ms: clock.monotonic_ms() - began_ms })
-        }
-      }
-      return {
-        searchFiles: (...asked) => read((link) => link.searchFiles(...asked)),
-        readFacts: (...asked) => read((link) => link.readFacts(...asked)),
-      }
-    },
-    of: (entry, source) => ({
-      statFile: (...asked) =>
-        whole(
-          entry,
-          ask(entry, source, (link) => link.statFile(...asked)),
-        ),
-      listFiles: (...asked) =>
-        whole(
-          entry,
-          ask(entry, source, (link) => link.listFiles(...asked)),
-        ),
-      searchFiles: (...asked) =>
-        whole(
-          entry,
-          ask(entry, source, (link) => link.searchFiles(...asked)),
-        ),
-      async openFile(...asked) {
-        const file = await ask(entry, source, (link) => link.openFile(...asked))
-        if (!isUnchanged(entry, table.get(entry.id))) {
-          file.destroy()
-          throw changed()
-        }
-        charge(entry, file)
-        return file
-      },
-    }),
-    close: () => links.forEach(({ close }) => close()),
+    searchFiles: (...asked) => read((link) => link.searchFiles(...asked)),
+    readFacts: (...asked) => read((link) => link.readFacts(...asked)),
   }
+}
 
-  function charge({ id }: WorkspaceEntry, file: IncomingMessage): void {
-    budget.spend(id, { bytes: Number(file.headers['content-length'] ?? 0) || 0 })
-    const began_ms = clock.monotonic_ms()
-    file.once('close', () => budget.spend(id, { ms: clock.monotonic_ms() - began_ms }))
+type Read<T> = (link: FileReads) => Promise<T>
+
+/** Refuses an answer if the workspace changed during the read: it may mix old and new state. */
+async function askWhole<T>(readers: DiskReaders, entry: WorkspaceEntry, source: DiskSource, read: Read<T>): Promise<T> {
+  const answer = await ask(readers, entry, source, read)
+  if (isUnchanged(entry, readers.table.get(entry.id))) return answer
+  throw changed()
+}
+
+async function ask<T>(readers: DiskReaders, entry: WorkspaceEntry, source: DiskSource, read: Read<T>): Promise<T> {
+  const { table, clock, budget } = readers
+  budget.admit(entry.id)
+  const began_ms = clock.monotonic_ms()
+  try {
+    return await attempt(readers, source, read)
+  } catch (error) {
+    throw await refusalOf(table, entry, error)
+  } finally {
+    budget.spend(entry.id, { ms: clock.monotonic_ms() - began_ms })
   }
+}
+
+async function attempt<T>(readers: DiskReaders, source: DiskSource, read: (link: AgentLink) => Promise<T>): Promise<T> {
+  const first = await linkOf(readers, source, undefined)
+  try {
+    return await read(first.link)
+  } catch (error) {
+    if (!(error instanceof AgentFailure) || !REPEATED.has(error.kind)) throw error
+    return read((await linkOf(readers, source, first.address)).link)
+  }
+}
+
+async function linkOf(
+  { host, deadlines, links }: DiskReaders,
+  source: DiskSource,
+  doubted_address: string | undefined,
+): Promise<ReaderLink> {
+  const access = await host.readDisk(doubted_address === undefined ? source : { ...source, doubted_address })
+  const known = links.get(source.workspace_id)
+  if (known?.address === access.address) return known
+  const opened = { ...openLink({ ...access, agent_protocol: AGENT_PROTOCOLS.current }, deadlines), address: access.address }
+  known?.close()
+  links.delete(source.workspace_id)
+  links.set(source.workspace_id, opened)
+  const [oldest] = links.keys()
+  if (links.size > LINKS_MAX && oldest !== undefined) {
+    links.get(oldest)?.close()
+    links.delete(oldest)
+  }
+  return opened
+}
+
+function charge({ clock, budget }: DiskReaders, { id }: WorkspaceEntry, file: IncomingMessage): void {
+  budget.spend(id, { bytes: Number(file.headers['content-length'] ?? 0) || 0 })
+  const began_ms = clock.monotonic_ms()
+  file.once('close', () => budget.spend(id, { ms: clock.monotonic_ms() - began_ms }))
 }
 
 /** A reader may exit during a call, when idle or killed. The call is repeated once. */

@@ -5,7 +5,7 @@ import { AgentFailure } from '../../host/agent-failure.ts'
 import { HostFailure } from '../../host/hostd.ts'
 import { BlobError } from '../trees/blobs.ts'
 import { fullMessage, TreeFull } from '../trees/full.ts'
-import { TreeMoved } from '../trees/trees.ts'
+import { TreeMoved } from '../trees/publish.ts'
 import { ChangesRefused } from './changes.ts'
 
 export class Unsuccessful extends Error {

@@ -1,4 +1,6 @@
-import { type Trees, type Revision, RevisionGone, TreeBusy, TreeMoved } from '../trees/trees.ts'
+import { RevisionGone, TreeBusy, TreeMoved } from '../trees/publish.ts'
+import type { Revision } from '../trees/revisions.ts'
+import type { Trees } from '../trees/trees.ts'
 import type { Executions } from '../executions/executions.ts'
 import type { TicketOf, CallLease } from '../../admission/call-lease.ts'
 import type { treeRestore } from '../../../../contract/routes/cell/tree.ts'

@@ -4,7 +4,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:f
 import path from 'node:path'
 import type { Clock } from '../../../lib/clock.ts'
 import { syncFolder } from '../../../lib/sync-folder.ts'
-import { type Blobs, BlobError, type Digest, partOfBlob } from './blobs.ts'
+import { type BlobPart, type Blobs, BlobError, type Digest, partOfBlob } from './blobs.ts'
 
 /** Maximum parallel writes or syncs of one call. */
 const AT_ONCE = 16
@@ -19,119 +19,148 @@ export interface BlobFiles extends Blobs {
   dropLeftovers(before: Date): Promise<void>
 }
 
+interface BlobFolder {
+  folder: string
+  /** Unfinished files of writers. */
+  temporary: string
+  /** Blobs that a sweep is about to delete. */
+  trash: string
+  clock: Clock
+}
+
 /**
  * Blobs as files `<two digits>/<digest>` of one folder. A writer syncs a temporary file and renames it. The mtime of a file is the blob's
  * last use by a writer.
  */
 export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
-  const placeOf = (digest: Digest) => path.join(folder, digest.slice(0, 2), digest)
-  const temporary = path.join(folder, 'tmp')
-  const trash = path.join(folder, 'trash')
-
-  const use = async (digest: Digest): Promise<boolean> => {
-    const now = clock.now()
-    try {
-      await utimes(placeOf(digest), now, now)
-      return true
-    } catch (error) {
-      if (isMissing(error)) return false
-      throw error
-    }
-  }
-  const write = async (digest: Digest, content: Buffer): Promise<void> => {
-    const now = clock.now()
-    const beside = path.join(temporary, `${now.getTime()}-${randomBytes(12).toString('hex')}`)
-    const file = await open(beside, 'wx', 0o600)
-    try {
-      await file.writeFile(content)
-      await file.utimes(now, now)
-      await file.sync()
-    } catch (error) {
-      await rm(beside, { force: true })
-      throw error
-    } finally {
-      await file.close()
-    }
-    await rename(beside, placeOf(digest))
-  }
-  const store = async (digest: Digest, content: Buffer, stored: (content: Buffer) => void): Promise<void> => {
-    // A damaged blob is written again, since the caller relies on it.
-    if ((await use(digest)) && (await holds(placeOf(digest), content))) return
-    await write(digest, content)
-    stored(content)
-  }
+  const blobs: BlobFolder = { folder, temporary: path.join(folder, 'tmp'), trash: path.join(folder, 'trash'), clock }
   return {
-    async put(contents, stored = () => undefined) {
-      const digests = contents.map(digestOf)
-      const each = new Map(digests.map((digest, i) => [digest, contents[i] as Buffer]))
-      const folders = new Set(digests.map((digest) => path.dirname(placeOf(digest))))
-      await mkdir(temporary, { recursive: true, mode: 0o700 })
-      const made = await mapInBatches([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
-      await mapInBatches([...each], ([digest, content]) => store(digest, content, stored))
-      // Also syncs folders of blobs that existed: another writer's rename may not be on the disk yet.
-      await mapInBatches([...folders], syncFolder)
-      if (made.some((first) => first !== undefined)) await syncFolder(folder).then(() => syncFolder(path.dirname(folder)))
-      return digests
-    },
-    async get(digest, part) {
-      const content = await read(placeOf(digest))
-        .catch(async (error: unknown) => {
-          // A sweep may have moved the blob to the trash; it moves it back if a writer used it.
-          if (isMissing(error)) return read(path.join(trash, digest)).catch(() => read(placeOf(digest)))
-          throw error
-        })
-        .catch((error: unknown) => {
-          throw isMissing(error) ? new BlobError('missing', digest) : error
-        })
-      if (digestOf(content) !== digest) throw new BlobError('corrupt', digest)
-      return partOfBlob(content, part)
-    },
-    async has(digest) {
-      try {
-        await stat(placeOf(digest))
-        return true
-      } catch (error) {
-        if (isMissing(error)) return false
-        throw error
-      }
-    },
-    delete: (digest) => rm(placeOf(digest), { force: true }),
-    async *unusedSince(before, after = -Infinity) {
-      for (const name of await namesOf(folder)) {
-        if (name.length !== 2) continue
-        for (const digest of await namesOf(path.join(folder, name))) {
-          if (!DIGEST.test(digest)) continue
-          const used_ms = await usedAt(placeOf(digest))
-          if (used_ms !== null && used_ms < before.getTime() && used_ms > after) yield digest
-        }
-      }
-    },
-    async deleteUnused(digest, before) {
-      const away = path.join(trash, digest)
-      await mkdir(trash, { recursive: true, mode: 0o700 })
-      try {
-        await rename(placeOf(digest), away)
-      } catch (error) {
-        if (isMissing(error)) return true
-        throw error
-      }
-      // From here on a writer finds the blob missing and writes it again. A writer that found it earlier has changed its mtime.
-      if (await wasUsedBefore(away, before)) {
-        await rm(away, { force: true })
-        return true
-      }
-      await rename(away, placeOf(digest))
-      return false
-    },
-    async dropLeftovers(before) {
-      for (const name of await namesOf(trash)) {
-        // An interrupted sweep left this blob in the trash. It goes back, and the next sweep judges it.
-        if (DIGEST.test(name)) await rename(path.join(trash, name), placeOf(name)).catch(() => undefined)
-      }
-      for (const name of await namesOf(temporary)) {
-        if (Number.parseInt(name, 10) < before.getTime()) await rm(path.join(temporary, name), { force: true })
-      }
-    },
+    put: (contents, stored = () => undefined) => put(blobs, contents, stored),
+    get: (digest, part) => get(blobs, digest, part),
+    has: (digest) => has(blobs, digest),
+    delete: (digest) => rm(fileOf(blobs, digest), { force: true }),
+    unusedSince: (before, after = -Infinity) => unusedSince(blobs, before, after),
+    deleteUnused: (digest, before) => deleteUnused(blobs, digest, before),
+    dropLeftovers: (before) => dropLeftovers(blobs, before),
+  }
+}
+
+function fileOf({ folder }: BlobFolder, digest: Digest): string {
+  return path.join(folder, digest.slice(0, 2), digest)
+}
+
+async function put(blobs: BlobFolder, contents: readonly Buffer[], stored: (content: Buffer) => void): Promise<Digest[]> {
+  const { folder, temporary } = blobs
+  const digests = contents.map(digestOf)
+  const each = new Map(digests.map((digest, i) => [digest, contents[i] as Buffer]))
+  const folders = new Set(digests.map((digest) => path.dirname(fileOf(blobs, digest))))
+  await mkdir(temporary, { recursive: true, mode: 0o700 })
+  const made = await mapInBatches([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
+  await mapInBatches([...each], ([digest, content]) => store(blobs, digest, content, stored))
+  // Also syncs folders of blobs that existed: another writer's rename may not be on the disk yet.
+  await mapInBatches([...folders], syncFolder)
+  if (made.some((first) => first !== undefined)) await syncFolder(folder).then(() => syncFolder(path.dirname(folder)))
+  return digests
+}
+
+async function store(blobs: BlobFolder, digest: Digest, content: Buffer, stored: (content: Buffer) => void): Promise<void> {
+  // A damaged blob is written again, since the caller relies on it.
+  if ((await use(blobs, digest)) && (await holds(fileOf(blobs, digest), content))) return
+  await write(blobs, digest, content)
+  stored(content)
+}
+
+/** @returns false if there is no such blob */
+async function use(blobs: BlobFolder, digest: Digest): Promise<boolean> {
+  const now = blobs.clock.now()
+  try {
+    await utimes(fileOf(blobs, digest), now, now)
+    return true
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
+  }
+}
+
+async function write(blobs: BlobFolder, digest: Digest, content: Buffer): Promise<void> {
+  const now = blobs.clock.now()
+  const beside = path.join(blobs.temporary, `${now.getTime()}-${randomBytes(12).toString('hex')}`)
+  const file = await open(beside, 'wx', 0o600)
+  try {
+    await file.writeFile(content)
+    await file.utimes(now, now)
+    await file.sync()
+  } catch (error) {
+    await rm(beside, { force: true })
+    throw error
+  } finally {
+    await file.close()
+  }
+  await rename(beside, fileOf(blobs, digest))
+}
+
+async function get(blobs: BlobFolder, digest: Digest, part: BlobPart | undefined): Promise<Buffer> {
+  const content = await read(fileOf(blobs, digest))
+    .catch(async (error: unknown) => {
+      // A sweep may have moved the blob to the trash; it moves it back if a writer used it.
+      if (isMissing(error)) return read(path.join(blobs.trash, digest)).catch(() => read(fileOf(blobs, digest)))
+      throw error
+    })
+    .catch((error: unknown) => {
+      throw isMissing(error) ? new BlobError('missing', digest) : error
+    })
+  if (digestOf(content) !== digest) throw new BlobError('corrupt', digest)
+  return partOfBlob(content, part)
+}
+
+async function has(blobs: BlobFolder, digest: Digest): Promise<boolean> {
+  try {
+    await stat(fileOf(blobs, digest))
+    return true
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
+  }
+}
+
+async function* unusedSince(blobs: BlobFolder, before: Date, after: number): AsyncIterable<Digest> {
+  const { folder } = blobs
+  for (const name of await namesOf(folder)) {
+    if (name.length !== 2) continue
+    for (const digest of await namesOf(path.join(folder, name))) {
+      if (!DIGEST.test(digest)) continue
+      const used_ms = await usedAt(fileOf(blobs, digest))
+      if (used_ms !== null && used_ms < before.getTime() && used_ms > after) yield digest
+    }
+  }
+}
+
+async function deleteUnused(blobs: BlobFolder, digest: Digest, before: Date): Promise<boolean> {
+  const away = path.join(blobs.trash, digest)
+  await mkdir(blobs.trash, { recursive: true, mode: 0o700 })
+  try {
+    await rename(fileOf(blobs, digest), away)
+  } catch (error) {
+    if (isMissing(error)) return true
+    throw error
+  }
+  // From here on a writer finds the blob missing and writes it again. A writer that found it earlier has changed its mtime.
+  if (await wasUsedBefore(away, before)) {
+    await rm(away, { force: true })
+    return true
+  }
+  await rename(away, fileOf(blobs, digest))
+  return false
+}
+
+async function dropLeftovers(blobs: BlobFolder, before: Date): Promise<void> {
+  const { temporary, trash } = blobs
+  for (const name of await namesOf(trash)) {
+    // An interrupted sweep left this blob in the trash. It goes back, and the next sweep judges it.
+    if (DIGEST.test(name)) await rename(path.join(trash, name), fileOf(blobs, name)).catch(() => undefined)
+  }
+  for (const name of await namesOf(temporary)) {
+    if (Number.parseInt(name, 10) < before.getTime()) await rm(path.join(temporary, name), { force: true })
   }
 }
 

@@ -14,7 +14,8 @@ import { BlobError } from './blobs.ts'
 import { collectTree } from './collect.ts'
 import { readPart } from './contents.ts'
 import { findEntry, listEntries } from './tree.ts'
-import { TreeMoved, type Trees } from './trees.ts'
+import { TreeMoved } from './publish.ts'
+import type { Trees } from './trees.ts'
 
 let bed: TreesBed
 before(async () => {

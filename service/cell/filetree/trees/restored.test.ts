@@ -11,7 +11,7 @@ import { readPart } from './contents.ts'
 import { adoptStoreRevisions } from './adopt-stores.ts'
 import { removeOrphanTrees } from './orphans.ts'
 import { findEntry } from './tree.ts'
-import { TreeMoved } from './trees.ts'
+import { TreeMoved } from './publish.ts'
 
 const HOUR_MS = 3600_000
 const DAY_MS = 24 * HOUR_MS

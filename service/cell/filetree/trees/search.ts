@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { SearchResult } from '../../../../contract/schemas/cell/search.ts'
 import { fail } from '../../../lib/fail.ts'
-import { createFairSemaphore, type FairSemaphore } from '../../../lib/fair-semaphore.ts'
+import { createKeyedCounts, createFairSemaphore, type FairSemaphore } from '../../../lib/bounded.ts'
 import { BlobError } from './blobs.ts'
 import type { SearchTask } from './search-run.ts'
 
@@ -39,21 +39,14 @@ export function createSearches(): Searches {
     },
     crowded,
   )
-  const counts = new Map<string, number>()
+  const running = createKeyedCounts()
   const threads = createThreads()
   return {
     async search({ id, organization_id }, order, signal) {
-      const own = counts.get(id) ?? 0
-      if (own >= per_workspace_max)
+      if (running.of(id) >= per_workspace_max)
         throw fail('rate_limited', null, 'Too many searches of the workspace are under way', { retry_after_seconds })
-      counts.set(id, own + 1)
-      try {
-        return await runQueued(line, organization_id, (within_ms) => threads.run({ ...order, within_ms }, signal), signal)
-      } finally {
-        const left = (counts.get(id) ?? 1) - 1
-        if (left === 0) counts.delete(id)
-        else counts.set(id, left)
-      }
+      using _search = running.take(id)
+      return await runQueued(line, organization_id, (within_ms) => threads.run({ ...order, within_ms }, signal), signal)
     },
   }
 }

@@ -14,7 +14,8 @@ import { readTreeBytes } from '../../metering/tree-store.ts'
 import { removeOrphanTrees } from './orphans.ts'
 import { findEntry, listEntries, type TreeChange } from './tree.ts'
 import { TreeFull } from './full.ts'
-import { TreeMoved, type Trees } from './trees.ts'
+import { TreeMoved } from './publish.ts'
+import type { Trees } from './trees.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 

@@ -51,76 +51,125 @@ export async function relay(carrying: AttachRelay): Promise<WebSocketEnd> {
   return goodbyeOf(ticket, end.error)
 }
 
+interface RelayState {
+  socket: WebSocket
+  ticket: CallLease
+  frames: Readable
+  /** Heartbeats since the agent last sent something. */
+  silent_checks: number
+  /** Heartbeats since the client last took something. */
+  stalled_checks: number
+  /** Pings since the last pong. */
+  unanswered: number
+  heartbeat: NodeJS.Timeout | undefined
+  /** null: the relay has ended, or has not begun. */
+  listeners: Listeners | null
+  /** The socket has taken a message. One function serves all messages. */
+  relax: () => void
+  resolve: (end: End) => void
+}
+
+interface Listeners {
+  message: (data: RawData, is_binary: boolean) => void
+  left: () => void
+  ponged: () => void
+  more: (chunk: Buffer) => void
+  broken: (cause?: unknown) => void
+  draining: () => void
+  gone: () => void
+}
+
 function run({ socket, ticket, frames, reader: openReader, take }: AttachRelay): Promise<End> {
-  return new Promise((resolve) => {
-    let silent_checks = 0
-    let unanswered = 0
-    let stalled_checks = 0
-    const say = (message: string) => {
-      socket.send(message, relax)
-      if (socket.bufferedAmount > BUFFERED_BYTES_HIGH) frames.pause()
-    }
-    const relax = () => {
-      stalled_checks = 0
-      if (socket.bufferedAmount <= BUFFERED_BYTES_LOW) frames.resume()
-    }
-    const reader = openReader({
-      say,
-      exited(message) {
-        socket.send(message)
-        finish({ kind: 'exit' })
-      },
-      refused: (failure) => finish({ kind: 'failed', error: failure }),
-    })
-    const more = (chunk: Buffer) => {
-      silent_checks = 0
+  const { promise, resolve } = Promise.withResolvers<End>()
+  const counts = { silent_checks: 0, stalled_checks: 0, unanswered: 0 }
+  const relax = () => relaxed(state)
+  const state: RelayState = { socket, ticket, frames, ...counts, heartbeat: undefined, listeners: null, relax, resolve }
+  const reader = openReader({
+    say: (message) => say(state, message),
+    exited(message) {
+      socket.send(message)
+      finish(state, { kind: 'exit' })
+    },
+    refused: (failure) => finish(state, { kind: 'failed', error: failure }),
+  })
+  listen(state, listenersOf(state, reader, take))
+  return promise
+}
+
+function say({ socket, frames, relax }: RelayState, message: string): void {
+  socket.send(message, relax)
+  if (socket.bufferedAmount > BUFFERED_BYTES_HIGH) frames.pause()
+}
+
+function relaxed(state: RelayState): void {
+  state.stalled_checks = 0
+  if (state.socket.bufferedAmount <= BUFFERED_BYTES_LOW) state.frames.resume()
+}
+
+function listenersOf(state: RelayState, reader: FrameReader, take: AttachRelay['take']): Listeners {
+  const failed = (error: unknown) => finish(state, { kind: 'failed', error })
+  return {
+    message: createInbox(state.socket, take, failed),
+    left: () => finish(state, { kind: 'left' }),
+    ponged: () => void (state.unanswered = 0),
+    more(chunk) {
+      state.silent_checks = 0
       try {
         reader.push(chunk)
       } catch (error) {
-        finish({ kind: 'failed', error })
+        failed(error)
       }
-    }
-    const inbox = createInbox(socket, take, (error) => finish({ kind: 'failed', error }))
-    const trouble = (kind: 'cut' | 'unreachable' | 'silent', message: string, cause?: unknown) =>
-      finish({ kind: 'failed', error: new AgentFailure(kind, message, { cause }) })
-    const broken = (cause?: unknown) => trouble('cut', 'The connection to the agent broke', cause)
-    const left = () => finish({ kind: 'left' })
-    const draining = () => finish({ kind: 'draining' })
-    const gone = () => trouble('unreachable', 'The machine is gone')
-    const ponged = () => void (unanswered = 0)
-    const beat = setInterval(() => {
-      silent_checks += 1
-      if (silent_checks > SILENCE_CHECKS_MAX && !frames.isPaused() && !ticket.held()) return trouble('silent', 'The agent fell silent')
-      stalled_checks += 1
-      if (stalled_checks > STALLED_CHECKS_MAX) return socket.terminate()
-      // Heartbeats to a stalled client would only pile up.
-      if (socket.bufferedAmount > 0) return
-      if (!socket.isPaused) unanswered += 1 // while paused, its pong may be among the unread messages
-      if (unanswered > UNANSWERED_MAX) return socket.terminate()
-      say(HEARTBEAT)
-      socket.ping()
-    }, LIMITS.stream.heartbeat_seconds * 1000)
+    },
+    broken: (cause) => failed(new AgentFailure('cut', 'The connection to the agent broke', { cause })),
+    draining: () => finish(state, { kind: 'draining' }),
+    gone: () => failed(new AgentFailure('unreachable', 'The machine is gone')),
+  }
+}
 
-    let finished = false
-    const finish = (end: End) => {
-      if (finished) return
-      finished = true
-      clearInterval(beat)
-      frames.off('data', more).off('end', broken).off('close', broken).off('error', broken)
-      socket.off('message', inbox).off('close', left).off('pong', ponged)
-      ticket.draining.removeEventListener('abort', draining)
-      ticket.entry.gone.removeEventListener('abort', gone)
-      resolve(end)
-    }
-    socket.on('message', inbox).on('close', left).on('pong', ponged)
-    frames.on('data', more).on('end', broken).on('close', broken).on('error', broken)
-    ticket.draining.addEventListener('abort', draining)
-    ticket.entry.gone.addEventListener('abort', gone)
-    if (socket.readyState !== socket.OPEN) left()
-    else if (ticket.draining.aborted) draining()
-    else if (ticket.entry.gone.aborted) gone()
-    else socket.resume()
-  })
+function listen(state: RelayState, listeners: Listeners): void {
+  const { socket, ticket, frames } = state
+  const { message, left, ponged, more, broken, draining, gone } = listeners
+  state.listeners = listeners
+  state.heartbeat = setInterval(() => beat(state), LIMITS.stream.heartbeat_seconds * 1000)
+  socket.on('message', message).on('close', left).on('pong', ponged)
+  frames.on('data', more).on('end', broken).on('close', broken).on('error', broken)
+  ticket.draining.addEventListener('abort', draining)
+  ticket.entry.gone.addEventListener('abort', gone)
+  if (socket.readyState !== socket.OPEN) left()
+  else if (ticket.draining.aborted) draining()
+  else if (ticket.entry.gone.aborted) gone()
+  else socket.resume()
+}
+
+/** Stops listening at once, not after the promise: the frames may emit more data before that. */
+function finish(state: RelayState, end: End): void {
+  const { socket, ticket, frames, listeners } = state
+  if (listeners === null) return
+  state.listeners = null
+  clearInterval(state.heartbeat)
+  const { message, left, ponged, more, broken, draining, gone } = listeners
+  frames.off('data', more).off('end', broken).off('close', broken).off('error', broken)
+  socket.off('message', message).off('close', left).off('pong', ponged)
+  ticket.draining.removeEventListener('abort', draining)
+  ticket.entry.gone.removeEventListener('abort', gone)
+  state.resolve(end)
+}
+
+function beat(state: RelayState): void {
+  const { socket, ticket, frames } = state
+  state.silent_checks += 1
+  if (state.silent_checks > SILENCE_CHECKS_MAX && !frames.isPaused() && !ticket.held()) {
+    finish(state, { kind: 'failed', error: new AgentFailure('silent', 'The agent fell silent') })
+    return
+  }
+  state.stalled_checks += 1
+  if (state.stalled_checks > STALLED_CHECKS_MAX) return socket.terminate()
+  // Heartbeats to a stalled client would only pile up.
+  if (socket.bufferedAmount > 0) return
+  if (!socket.isPaused) state.unanswered += 1 // while paused, its pong may be among the unread messages
+  if (state.unanswered > UNANSWERED_MAX) return socket.terminate()
+  say(state, HEARTBEAT)
+  socket.ping()
 }
 
 /** Obeys messages one by one, in order. Pauses reading during each, so that only messages already received can queue up. */
