@@ -83,7 +83,7 @@ export async function startApi(config: ApiConfig): Promise<{ close(): Promise<vo
     ])
   })
   const closing = new AbortController()
-  tickEvery(FORGET_MS, forget, (error) => logger.warn({ err: error }, 'what is old was not removed'), closing.signal)
+  tickEvery(FORGET_MS, forget, (error) => logger.warn({ err: error }, 'expired rows were not removed'), closing.signal)
   logger.info({ address, ops: ops.address }, 'the application API serves')
   return {
     async close() {

@@ -72,13 +72,13 @@ export function openCellMetrics(options: MetricsOptions): CellMetrics {
 function openMachineCounters(registry: Registry): Omit<CellMetrics, 'registry' | 'ports'> {
   const recoveries = new Counter({
     name: 'berth_recoveries_total',
-    help: 'What the comparison of database and host has put right',
+    help: 'Repairs of the reconciler',
     labelNames: ['what'],
     registers: [registry],
   })
   const deaths = new Counter({
     name: 'berth_machine_deaths_total',
-    help: 'Machines that ended without being asked to',
+    help: 'Machines that died',
     labelNames: ['reason'],
     registers: [registry],
   })
@@ -90,7 +90,7 @@ function openMachineCounters(registry: Registry): Omit<CellMetrics, 'registry' |
   })
   const evictions = new Counter({
     name: 'berth_room_evictions_total',
-    help: 'Machines that were to be hibernated because somebody waited for their room',
+    help: 'Machines chosen for hibernation because a request waited for capacity',
     labelNames: ['outcome'],
     registers: [registry],
   })
@@ -122,7 +122,7 @@ function gauge(registry: Registry, name: string, help: string, value: () => numb
 function parkedMachines(registry: Registry, table: LiveTable): void {
   new Gauge({
     name: 'berth_cell_residency',
-    help: 'Running workspaces by where their machine is',
+    help: 'Running workspaces by residency of their machine',
     labelNames: ['residency'],
     registers: [registry],
     collect() {
@@ -139,12 +139,12 @@ function parkedMachines(registry: Registry, table: LiveTable): void {
 function waitingForRoom(registry: Registry, { room, clock }: MetricsOptions): void {
   const oldest = new Gauge({
     name: 'berth_room_oldest_seconds',
-    help: 'How long the first that waits for room has waited',
+    help: 'Seconds that the oldest request has waited for capacity',
     registers: [registry],
   })
   new Gauge({
     name: 'berth_room_waiting',
-    help: 'Operations and calls that wait for room on this computer',
+    help: 'Operations and calls that wait for capacity on this host',
     labelNames: ['what'],
     registers: [registry],
     collect() {
@@ -180,13 +180,13 @@ function workspaceStates(registry: Registry, { db, cell_id }: MetricsOptions): v
 function openOperations(registry: Registry, { db, clock }: MetricsOptions): void {
   const oldest = new Gauge({
     name: 'berth_operation_oldest_seconds',
-    help: 'Age of the oldest operation that is not over',
+    help: 'Age of the oldest operation in progress',
     labelNames: ['kind'],
     registers: [registry],
   })
   new Gauge({
     name: 'berth_operations_open',
-    help: 'Operations that are not over',
+    help: 'Operations in progress',
     labelNames: ['kind', 'state'],
     registers: [registry],
     async collect() {
@@ -223,7 +223,7 @@ function endedOperations(registry: Registry, { db, clock, cell_id }: MetricsOpti
   const started_at = since
   new Histogram({
     name: 'berth_operation_seconds',
-    help: 'Time from the creation of an operation to its end, of those that ended since this process began',
+    help: 'Time from creation to end of operations that ended since this process began',
     labelNames: ['kind', 'outcome'],
     buckets: SECONDS,
     registers: [registry],

@@ -83,7 +83,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
   const disks = openDiskReads(options)
   const uses = createToolUses({ db, clock, ids, log })
-  const unwritten = (error: unknown) => log.warn({ err: error }, 'who used which tool was not written yet')
+  const unwritten = (error: unknown) => log.warn({ err: error }, 'tool usage was not written yet')
   const closing = new AbortController()
   tickEvery(FLUSH_MS, uses.flush, unwritten, closing.signal)
   const gate = openAdmission(options, { ...credentials, disks, uses })

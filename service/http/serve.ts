@@ -177,7 +177,7 @@ function declaredOnly<Deps, Ticket>(surface: Surface, { declared }: Entry<Deps, 
 }
 
 function abandon<Deps, Ticket>({ options: { logger } }: Serving<Deps, Ticket>, reply: FastifyReply, thrown: unknown): FastifyReply {
-  if (!reply.raw.destroyed) logger.error({ err: thrown, request_id: reply.request.id }, 'an answer broke off')
+  if (!reply.raw.destroyed) logger.error({ err: thrown, request_id: reply.request.id }, 'an answer ended early')
   reply.hijack()
   reply.raw.destroy()
   return reply

@@ -37,7 +37,7 @@ export function whileClockStable(clock: Clock, log: Logger, what: string, work: 
       is_told = false
       return work()
     }
-    if (!is_told) log.warn({ what }, 'the clock was set by more than an hour: this waits until it is set back, or for a day')
+    if (!is_told) log.warn({ what }, 'the clock was set by more than an hour: removals wait until it is set back, or for a day')
     is_told = true
   }
 }

@@ -33,7 +33,7 @@ func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []RemovedSlo
 			alive = append(alive, s)
 			continue
 		}
-		e.log.Info("removing a leftover slot", "slot", slot, "why", problem.Error())
+		e.log.Info("removing an orphan sandbox", "slot", slot, "why", problem.Error())
 		gone = append(gone, e.clearSlot(ctx, s))
 	}
 	return alive, gone, nil
@@ -42,7 +42,7 @@ func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []RemovedSlo
 func (e *Engine) clearSlot(ctx context.Context, s *Sandbox) RemovedSlot {
 	left := RemovedSlot{Record: s.record, Ended: s.record.Kind == KindMachine && s.record.Claim.State != Assembling}
 	if err := e.Remove(ctx, s); err != nil {
-		e.log.Error("a leftover slot is not removed yet", "slot", s.Slot, "error", err)
+		e.log.Error("an orphan sandbox is not removed yet", "slot", s.Slot, "error", err)
 		if left.Record.Claim != nil {
 			e.hold(s.Slot)
 			left.Stuck = s

@@ -107,7 +107,7 @@ func (e *Engine) Collect(find func(Needed) error) error {
 	}
 	agents, err := e.agents.collect(needed.Agents)
 	if len(builds)+len(agents) > 0 {
-		e.log.Info("removed programs that nothing needs any more", "engines", builds, "agents", agents)
+		e.log.Info("removed unneeded programs", "engines", builds, "agents", agents)
 	}
 	return err
 }

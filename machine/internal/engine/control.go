@@ -141,7 +141,7 @@ func allStopped(stacks string) (bool, error) {
 // A full disk must not keep a guest paused. After a stale record the next hostd asks the sandbox.
 func (e *Engine) noteState(s *Sandbox, state string) {
 	if err := s.setState(state); err != nil {
-		e.log.Error("the record of a slot is old", "slot", s.Slot, "state", state, "error", err)
+		e.log.Error("the record of a sandbox is old", "slot", s.Slot, "state", state, "error", err)
 	}
 }
 

@@ -162,7 +162,7 @@ func (e *Engine) releaseNetwork(slot, owner string) {
 	e.releases.Go(func() {
 		defer e.letGo(slot)
 		if err := e.router.Release(slot); err != nil {
-			e.log.Error("a network is left to the next sweep", "slot", slot, "error", err)
+			e.log.Error("a network is left to the next pass", "slot", slot, "error", err)
 		}
 	})
 }

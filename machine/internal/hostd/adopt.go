@@ -54,7 +54,7 @@ func (h *Host) adopt(ctx context.Context) error {
 func (h *Host) returnToPool(s *engine.Sandbox) {
 	size := s.Record().Size
 	if h.refusesEngine(s.Record().Engine) {
-		h.log.Info("removing a slot of an engine that is refused", "slot", s.Slot)
+		h.log.Info("removing a warm sandbox of a refused engine", "slot", s.Slot)
 		h.stock.remove(s)
 		return
 	}
@@ -62,7 +62,7 @@ func (h *Host) returnToPool(s *engine.Sandbox) {
 		h.stock.put(s)
 		return
 	}
-	h.log.Info("removing a slot of another size", "slot", s.Slot)
+	h.log.Info("removing a warm sandbox of another size", "slot", s.Slot)
 	h.stock.remove(s)
 }
 

@@ -105,7 +105,7 @@ func (h *Host) lookAt(s *engine.Sandbox, look *measurement) {
 		err = h.setRoomOf(s, room)
 	}
 	if err != nil && !s.Ended() {
-		h.log.Warn("the room of a disk cannot be found out", "workspace", claim.Owner, "error", err)
+		h.log.Warn("the free space of a disk cannot be read", "workspace", claim.Owner, "error", err)
 	}
 	now := time.Now()
 	look.next = now.Add(lookCost * now.Sub(began)) // a disk with many files must not occupy a CPU

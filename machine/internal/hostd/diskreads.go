@@ -177,7 +177,7 @@ func (h *Host) clearEndedReader(workspace string, reader *openReader) {
 		return // the caller that ended it cleans up
 	}
 	if err := reader.end(); err != nil {
-		h.log.Error("a disk's reader is not cleared away", "workspace", workspace, "error", err)
+		h.log.Error("a disk reader is not removed", "workspace", workspace, "error", err)
 	}
 }
 

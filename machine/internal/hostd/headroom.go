@@ -41,7 +41,7 @@ func (h *Host) balance() {
 		case errors.Is(err, unix.EBUSY):
 			h.log.Warn("a machine uses more than its part of the memory and keeps it for now", "slot", s.Slot, "headroom_mib", headroom)
 		default:
-			h.log.Error("a machine has another limit than it should", "slot", s.Slot, "error", err)
+			h.log.Error("a machine has a wrong limit", "slot", s.Slot, "error", err)
 		}
 	}
 }

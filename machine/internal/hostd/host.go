@@ -92,7 +92,7 @@ func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnable
 	}
 	h.balance()
 	if err := h.sweepFiles(ctx); err != nil {
-		h.log.Error("not all that is left over could be removed", "error", err) // the next sweep tries again, and machines need hostd
+		h.log.Error("not all orphans could be removed", "error", err) // the next sweep tries again, and machines need hostd
 	}
 	return h, nil
 }

@@ -28,7 +28,7 @@ func (h *Host) volumesHere() ([]wire.VolumeHere, error) {
 	for _, id := range ids {
 		since, err := h.volumes.VolumeKeptSince(id)
 		if err != nil {
-			h.log.Warn("since when a volume is kept cannot be read", "volume", id, "error", err)
+			h.log.Warn("the start of a volume's quarantine cannot be read", "volume", id, "error", err)
 		}
 		here = append(here, wire.VolumeHere{VolumeID: id, KeptSince: since})
 	}

@@ -120,7 +120,7 @@ func (h *Host) clearAfter(s *engine.Sandbox) {
 	}
 	defer release()
 	if err := h.clearDead(ctx, workspace); err != nil {
-		h.log.Error("a dead machine is not cleared away yet", "slot", s.Slot, "error", err)
+		h.log.Error("a dead machine is not removed yet", "slot", s.Slot, "error", err)
 	}
 }
 

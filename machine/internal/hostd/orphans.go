@@ -101,7 +101,7 @@ func (h *Host) sweepOrphans(ctx context.Context) {
 			continue
 		}
 		if err := h.collect(ctx); err != nil {
-			h.log.Error("not all that nothing needs any more could be removed", "error", err)
+			h.log.Error("not all unneeded programs could be removed", "error", err)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (h *Host) sweepOnce(ctx context.Context) {
 	h.balance()
 	found, err := h.orphans()
 	if err != nil {
-		h.log.Error("strays cannot be looked for", "error", err)
+		h.log.Error("orphans cannot be searched", "error", err)
 		return
 	}
 	seen := map[string]bool{}
@@ -121,7 +121,7 @@ func (h *Host) sweepOnce(ctx context.Context) {
 			continue
 		}
 		if err := h.removeStray(ctx, one); err != nil {
-			h.log.Error("a stray cannot be removed", "what", one.name, "error", err)
+			h.log.Error("an orphan cannot be removed", "what", one.name, "error", err)
 			seen[one.name] = true
 		}
 	}
@@ -134,7 +134,7 @@ func (h *Host) removeStray(ctx context.Context, one orphan) error {
 	if err := one.remove(ctx); err != nil {
 		return err
 	}
-	h.log.Warn("removed a stray", "what", one.name)
+	h.log.Warn("removed an orphan", "what", one.name)
 	h.sweeper.mu.Lock()
 	defer h.sweeper.mu.Unlock()
 	h.sweeper.removed++

@@ -170,7 +170,7 @@ func (h *Host) listenToResolver(link *nameLink) {
 	for lines.Scan() {
 		var message resolver.ToHost
 		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
-			h.log.Error("the resolver says what cannot be read, and is ended", "error", err)
+			h.log.Error("the resolver sent an unreadable message, and is ended", "error", err)
 			break
 		}
 		link.acknowledge(message.Ack)

@@ -104,7 +104,7 @@ func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.Sec
 	select {
 	case <-l.alone:
 	case <-ctx.Done():
-		return errors.New("an older proxy may still put secrets in")
+		return errors.New("an older proxy may still inject secrets")
 	}
 	l.mu.Lock()
 	link := l.link

@@ -45,7 +45,7 @@ func (h *Host) runSecretProxy(ctx context.Context, sockets **proxySockets) error
 		return err
 	}
 	if err := h.groups.SecretProxy().EndOthers(process.Process.Pid); err != nil {
-		h.log.Error("an older proxy may still put secrets in", "error", err)
+		h.log.Error("an older proxy may still inject secrets", "error", err)
 	} else {
 		h.secrets.beAlone()
 	}

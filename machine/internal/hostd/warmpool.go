@@ -87,7 +87,7 @@ func (k *warmPool) startBlank(ctx context.Context, size engine.Size) *engine.San
 		return nil
 	}
 	if err := k.host.engine.StartBlank(ctx, s); err != nil {
-		k.host.log.Warn("a shell could not be started", "slot", s.Slot, "error", err)
+		k.host.log.Warn("a blank sandbox could not be started", "slot", s.Slot, "error", err)
 		go k.remove(s)
 		return nil
 	}
@@ -120,7 +120,7 @@ func (k *warmPool) takeSized(ctx context.Context, from *[]*engine.Sandbox, size 
 		return s
 	}
 	k.fixed.Store(errors.Is(err, engine.ErrFixedMemory))
-	k.host.log.Warn("a slot stays of its size", "slot", s.Slot, "error", err)
+	k.host.log.Warn("a warm sandbox keeps its size", "slot", s.Slot, "error", err)
 	go k.remove(s)
 	return nil
 }
@@ -182,7 +182,7 @@ func (k *warmPool) remove(s *engine.Sandbox) {
 		err = k.host.pool.DeleteSpare(ctx, s.Slot)
 	}
 	if err != nil {
-		k.host.log.Error("a slot is not removed yet", "slot", s.Slot, "error", err)
+		k.host.log.Error("a warm sandbox is not removed yet", "slot", s.Slot, "error", err)
 		k.host.engine.Abandon(s)
 	}
 }
@@ -209,7 +209,7 @@ func (k *warmPool) fill(ctx context.Context) {
 			continue
 		}
 		if err := k.add(ctx, kind); err != nil && ctx.Err() == nil {
-			k.host.log.Error("no slot could be started ahead of need", "kind", kind, "error", err)
+			k.host.log.Error("no warm sandbox could be started", "kind", kind, "error", err)
 			wait(ctx, nil, fillRetry)
 		}
 	}

@@ -171,7 +171,7 @@ func (r *Router) disconnect(s *slot) error {
 
 // Another program may have changed any rule.
 func (r *Router) reload(why error) error {
-	slog.Warn("the rules of the machines' router are put in anew", "table", "ip "+r.table(), "error", why)
+	slog.Warn("the rules of the machines' router are set again", "table", "ip "+r.table(), "error", why)
 	for s, outlet := range r.connectedOutlets() {
 		if outlet.counts {
 			r.saveRefusals(s)

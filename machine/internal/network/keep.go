@@ -59,7 +59,7 @@ func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 		changes, err = conn.AddGenerationalMonitor(monitor)
 	}
 	if err != nil {
-		slog.Warn("changes of the host's rules are only looked for now and then", "every", keepEvery.String(), "error", err)
+		slog.Warn("changes of the host's rules are checked only at intervals", "every", keepEvery.String(), "error", err)
 		return nil, func() {}
 	}
 	return changes, func() {
@@ -79,7 +79,7 @@ func (r *Router) assertHostRules() error {
 		return err
 	}
 	if missing != "" {
-		slog.Warn("the host's rules for machines were changed, and are put in again", "table", "inet "+r.table(), "missing", missing)
+		slog.Warn("the host's rules for machines were changed, and are set again", "table", "inet "+r.table(), "missing", missing)
 		if err := r.loadHostRules(conn); err != nil {
 			return err
 		}

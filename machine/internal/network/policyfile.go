@@ -58,7 +58,7 @@ func (r *Router) adoptPolicies() error {
 	for name, s := range r.slots {
 		o, past, err := readPolicy(r.policyPath(name))
 		if err != nil {
-			slog.Error("the policy of a machine cannot be read: it reaches nothing until it is told anew", "slot", name, "error", err)
+			slog.Error("the policy of a machine cannot be read: it reaches nothing until it gets its policy again", "slot", name, "error", err)
 			o = openOutlet().with(wire.HostEgress{Revision: wire.EgressDefault, Mode: wire.EgressDenyAll})
 			o.failed = true
 		}

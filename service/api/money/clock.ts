@@ -17,14 +17,13 @@ export function startMoneyClock(deps: Clockwork, mailed: () => void): Poller {
   return startPoller({
     every_ms: TICK_MS,
     look: () => tick(deps, closeSteadily, mailed),
-    failed: (error) => logger.warn({ err: error }, 'what is due for organizations was not done'),
+    failed: (error) => logger.warn({ err: error }, 'due billing work failed'),
   })
 }
 
 async function tick(deps: Clockwork, closeSteadily: () => Promise<void>, mailed: () => void): Promise<void> {
   const done = await Promise.allSettled([mail(deps, mailed), closeSteadily(), judge(deps)])
-  for (const each of done)
-    if (each.status === 'rejected') deps.logger.warn({ err: each.reason }, 'what is due for organizations was not done')
+  for (const each of done) if (each.status === 'rejected') deps.logger.warn({ err: each.reason }, 'due billing work failed')
 }
 
 const byClock = ({ clock, ids }: Clockwork) => serviceOrigin('api', { ids, now: clock.now() })
@@ -42,5 +41,5 @@ async function close(deps: Clockwork): Promise<void> {
 
 async function judge(deps: Clockwork): Promise<void> {
   for (const organization_id of await judgePayments(deps.db, byClock(deps)))
-    deps.logger.info({ organization_id }, 'what is to be paid says something else of starts')
+    deps.logger.info({ organization_id }, 'the state of a bill changed whether starts are allowed')
 }

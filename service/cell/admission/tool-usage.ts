@@ -46,7 +46,7 @@ export function createToolUses({ db, clock, ids, log }: { db: Db; clock: Clock; 
       const name = `${caller.agent_session_id} ${tool} ${id}`
       if (seen.has(name)) return
       if (seen.size >= LIMITS.audit.tool_calls_per_minute_max) {
-        if (!is_full) log.warn('more callers than are recorded used tools in this minute')
+        if (!is_full) log.warn('more callers used tools in this minute than are recorded')
         is_full = true
         return
       }

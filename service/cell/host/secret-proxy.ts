@@ -42,7 +42,7 @@ export async function answerProxy(path: string, answer: AnswerProxy, log: Logger
       await serve(await opened(path, signal), answer, log, signal)
       said = false
     } catch (error) {
-      if (!isOver() && !said) log.warn({ err: error, path }, 'the proxy that puts secrets in is not there: it is tried again')
+      if (!isOver() && !said) log.warn({ err: error, path }, 'the secret proxy cannot be reached, and is tried again')
       said = true
     }
     await setTimeout(AGAIN_MS, undefined, { signal }).catch(() => undefined)
@@ -78,7 +78,7 @@ async function reply(socket: Socket, { id, workspace_id, epoch }: ProxyQuestion,
   const said = await answer(workspace_id, epoch).then(
     (found) => (found === null ? { id, gone: true } : { id, ...found }),
     (error: unknown) => {
-      log.warn({ err: error, workspace_id }, 'what goes into requests of a workspace is not known at the moment')
+      log.warn({ err: error, workspace_id }, 'the secrets for requests of a workspace cannot be read at the moment')
       return { id, failed: true }
     },
   )

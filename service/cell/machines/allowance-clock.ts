@@ -19,7 +19,7 @@ const AGAIN_MS = 60_000
 
 /** App, "Workspace observed state". */
 export function startAllowanceClock(context: AllowanceContext, signal: AbortSignal): void {
-  const failed = (error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be looked at')
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be read')
   const look = oneAtATime(() => lookAtAllowances(context))
   tickEvery(LOOK_MS, look, failed, signal)
 }

@@ -69,7 +69,7 @@ export function startEvictor(context: EvictionContext, signal: AbortSignal): Evi
 
 function wanted(state: EvictorState): void {
   state.pass().catch((error: unknown) => {
-    state.context.log.warn({ err: error }, 'nobody could be made to leave')
+    state.context.log.warn({ err: error }, 'no machine could be evicted')
     if (!state.signal.aborted) state.next_pass ??= passLater(state)
   })
 }
@@ -150,7 +150,7 @@ async function evict(state: EvictorState, entry: Parked, memory_mib: number): Pr
   } catch (error) {
     context.metrics?.evicted('failed')
     leaveAlone(state, entry.id)
-    context.log.warn({ workspace_id: entry.id, err: error }, 'a machine could not make room')
+    context.log.warn({ workspace_id: entry.id, err: error }, 'a machine could not be evicted')
   } finally {
     going.delete(entry.id)
     wanted(state)

@@ -18,7 +18,7 @@ const SEEN_MS = 15_000
 /** A reconcile pass grows with the number of workspaces, and would report too late. */
 export function startHeartbeat(context: SeenContext, signal: AbortSignal): void {
   const { db, cell_id, clock, log } = context
-  const failed = (error: unknown) => log.warn({ err: error }, 'the cell could not say that it lives')
+  const failed = (error: unknown) => log.warn({ err: error }, 'the cell could not write its heartbeat')
   const say = oneAtATime(async () => {
     if (context.in_contact()) await markSeen(db, cell_id, clock.now())
   })

@@ -97,7 +97,7 @@ async function unpauseGuest(
   try {
     await persist(() => host.unpause(fence), tries_max)
   } catch (error) {
-    log.warn({ workspace_id: fence.subject.id, err: error }, 'a machine that was not hibernated after all could not be let run')
+    log.warn({ workspace_id: fence.subject.id, err: error }, 'a machine whose hibernation was undone could not be thawed')
     room.requestReconcile()
     return
   }

@@ -28,7 +28,7 @@ const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 export type LastQueries = Map<string, Date>
 
 export function startIdleClock(context: IdleContext, signal: AbortSignal): void {
-  const failed = (error: unknown) => context.log.warn({ err: error }, 'the idle clock could not look')
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'the idle clock could not read workspaces')
   tickEvery(LOOK_MS, idleClock(context), failed, signal)
 }
 

@@ -138,7 +138,7 @@ function hint(state: ParkingState, entry: WorkspaceEntry): ResidencyState {
   const { clock, log } = state.context
   state.hinted_at.set(entry.id, clock.now())
   const was = residencyOf(state, entry)
-  wakeAfterTransition(state, entry).catch((error: unknown) => log.debug({ err: error }, 'a hint woke nothing'))
+  wakeAfterTransition(state, entry).catch((error: unknown) => log.debug({ err: error }, 'a wake hint did not wake its workspace'))
   return was
 }
 

@@ -51,7 +51,7 @@ export type Parked = WorkspaceEntry & { machine: LiveMachine }
 export function startResidencyClock(context: ResidencyContext, signal: AbortSignal, watched?: WatchedMachines): void {
   const { freeze_after_seconds, hibernate_after_seconds } = context.park_after
   if (freeze_after_seconds === 0 && hibernate_after_seconds === 0) return
-  const failed = (error: unknown) => context.log.warn({ err: error }, 'the residency clock could not look')
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'the residency clock could not read machines')
   tickEvery(LOOK_MS, residencyClock(context, watched), failed, signal)
 }
 

@@ -46,7 +46,7 @@ export async function wakeHibernated(
     context.room.requestReconcile() // the row may say restoring, and the machine may exist
     if (databaseIsUnavailable(error)) throw error
     // The call was not made and the workspace is unchanged.
-    context.log.error({ workspace_id, err: error }, 'a wake fell over')
+    context.log.error({ workspace_id, err: error }, 'a wake failed')
     throw wakeFailed(error)
   }
 }

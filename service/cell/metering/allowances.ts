@@ -52,7 +52,7 @@ async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | 
   const known = stateOf(one)
   if (known === 'of_an_operator' || written(known) === written(found) || !(await writeAllowance(db, one, found))) return false
   const news = { organization_id: one.organization_id, reason: found?.reason ?? null, exhausted: found?.state.exhausted ?? [] }
-  log.info(news, 'what is left of the allowances has changed')
+  log.info(news, 'the remaining allowances have changed')
   return true
 }
 

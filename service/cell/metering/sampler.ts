@@ -130,5 +130,5 @@ export async function collect({ cell_id, db, clock, log }: MeteringContext): Pro
     new Date(now_ms - LIMITS.usage.counter_days * DAY_MS),
   )
   const volumes_dropped = await dropOldVolumeSamples(db, new Date(now_ms - LIMITS.usage.sample_days * DAY_MS))
-  if (dropped + volumes_dropped > 0) log.info({ dropped, volumes_dropped }, 'removed usage samples whose time is over')
+  if (dropped + volumes_dropped > 0) log.info({ dropped, volumes_dropped }, 'removed expired usage samples')
 }

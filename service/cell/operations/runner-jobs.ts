@@ -68,8 +68,8 @@ export function scheduleRetry(options: RunnerOptions, state: State, operation: T
   const { log } = options.cell
   const about = { operation_id: operation.id, kind: operation.kind, attempt: operation.attempt, err: error }
   const has_no_room = error instanceof HostFailure && error.code === 'no_capacity'
-  if (has_no_room) log.info(about, 'the host has no room yet, and is asked again')
-  else log.error(about, 'an attempt fell over')
+  if (has_no_room) log.info(about, 'the host has no capacity yet, and is asked again')
+  else log.error(about, 'an attempt failed')
   const longest_ms = has_no_room ? NO_ROOM_RETRY_MS_MAX : RETRY_MS_MAX
   const wait_ms = Math.min((state.waiting.get(operation.id)?.wait_ms ?? RETRY_MS_MIN / 2) * 2, longest_ms)
   state.waiting.set(operation.id, { wait_ms, until_ms: performance.now() + wait_ms })

@@ -270,7 +270,7 @@ function refusalOr({ log }: ConversationDeps, error: unknown): Refusal {
   try {
     return refusalOf(error)
   } catch (unforeseen) {
-    log.error({ err: unforeseen }, 'a visitor of a port could not be judged')
+    log.error({ err: unforeseen }, 'a visitor of a port could not be admitted or refused')
     return new Refusal('unavailable', 1)
   }
 }

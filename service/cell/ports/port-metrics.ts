@@ -18,14 +18,14 @@ export function openPortMetrics(registry: Registry): PortMetrics {
 function openVisitorMetrics(registry: Registry): Pick<PortMetrics, 'granted' | 'refused' | 'used'> {
   const visitors = new Counter({
     name: 'berth_port_visitors_total',
-    help: 'Visitors of ports that were let in, or refused by the reason that they are told',
+    help: 'Visitors of ports that were admitted, or refused by reason',
     labelNames: ['outcome'],
     registers: [registry],
   })
-  const leases = new Gauge({ name: 'berth_port_leases', help: 'Visitors of ports that are let in', registers: [registry] })
+  const leases = new Gauge({ name: 'berth_port_leases', help: 'Admitted visitors of ports', registers: [registry] })
   const port_requests = new Counter({
     name: 'berth_port_requests_total',
-    help: 'Requests to ports of workspaces that were passed on',
+    help: 'Requests that were relayed to ports of workspaces',
     registers: [registry],
   })
   const port_bytes = new Counter({
@@ -57,18 +57,18 @@ function openVisitorMetrics(registry: Registry): Pick<PortMetrics, 'granted' | '
 function openProxyMetrics(registry: Registry): Pick<PortMetrics, 'tallied'> {
   const told = new Counter({
     name: 'berth_port_refusals_total',
-    help: 'Answers that visitors of ports were given in the place of the app, by their reason',
+    help: 'Answers of the port proxy in place of the app, by reason',
     labelNames: ['reason'],
     registers: [registry],
   })
   const turned_away = new Counter({
     name: 'berth_port_turned_away_total',
-    help: 'Connections of visitors of ports that were ended at once, since there were too many',
+    help: 'Visitor connections that were ended at once because there were too many',
     registers: [registry],
   })
   const connections = new Gauge({
     name: 'berth_port_connections',
-    help: 'Connections that visitors of ports have open, whether or not they are let in',
+    help: 'Open visitor connections, admitted or not',
     registers: [registry],
   })
   for (const reason of Object.keys(PORT_REFUSALS)) told.inc({ reason }, 0)

@@ -72,10 +72,10 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
   }
   const leases = () => [...conversations].flatMap((each) => each.leases.all())
   const unsubscribe = listener.on('berth_port', (port_id) => {
-    cut(cutWhatIsGone(conversations, port_id, closing.signal, deps), (error) => log.error({ err: error }, 'leases could not be judged'))
+    cut(cutWhatIsGone(conversations, port_id, closing.signal, deps), (error) => log.error({ err: error }, 'leases could not be checked'))
   })
   const unsubscribeHolds = listener.on('berth_workspace', (workspace_id) => {
-    cut(cutWhatIsEnding(conversations, workspace_id, table), (error) => log.warn({ err: error }, 'leases could not be judged'))
+    cut(cutWhatIsEnding(conversations, workspace_id, table), (error) => log.warn({ err: error }, 'leases could not be checked'))
   })
   const unconfirmed = createUnconfirmed(clock)
   const server = await listenForProxies(socket, log, (say, end) => {
@@ -132,7 +132,7 @@ const noteOf = (socket: string) => `${socket}.asked`
 
 function noteProxies(socket: string, log: Logger): void {
   // Without the file, a revocation just after a start might be confirmed too early.
-  writeFile(noteOf(socket), '').catch((error: unknown) => log.warn({ err: error }, 'that proxies ask here could not be noted'))
+  writeFile(noteOf(socket), '').catch((error: unknown) => log.warn({ err: error }, 'the listener of port proxies could not be recorded'))
 }
 
 const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'adopt', 'move', 'delete'])

@@ -80,7 +80,7 @@ async function end(context: ProbeContext, { id, machine }: Answering): Promise<v
   // A late freeze was not reported: the next call thaws it.
   if (found?.state === 'frozen') context.table.markMachine(id, machine.fence, 'frozen')
   if (found?.state !== 'running' || row?.ownership_epoch !== machine.epoch || !entry || !shouldAnswer(entry)) return
-  context.log.warn({ workspace_id: id, epoch: machine.epoch }, 'a machine hangs: it is ended')
+  context.log.warn({ workspace_id: id, epoch: machine.epoch }, 'a machine hangs and is ended')
   const speaks = { subject: workspaceSubject(id), operation_id: context.ids.next(), step: 'probe-stop', epoch: machine.epoch, fence }
   await context.host.stop({ ...speaks, machine_epoch: machine.epoch })
   context.metrics?.died('hung')

@@ -36,7 +36,7 @@ async function beginAboveHost(context: ReconcileContext): Promise<void> {
   const { highest_fence } = await context.host.glance()
   if (!(await raiseFences(context.db, highest_fence))) return
   await restartQuarantine(context.db, context.cell_id)
-  context.log.warn({ highest_fence }, 'the database is older than this host: it goes on above the fences that the host has seen')
+  context.log.warn({ highest_fence }, 'the database is older than this host: fencing tokens continue above those that the host has seen')
 }
 
 /** The database of another installation does not know this host's workspaces and must change nothing. */

@@ -21,11 +21,11 @@ const LOOK_MS = 15_000
  */
 export function startSweeping(context: UnderWayContext, leftovers: () => void, signal: AbortSignal): void {
   const told = new Set<string>()
-  const failed = (error: unknown) => context.log.warn({ err: error }, 'what is under way could not be looked at')
+  const failed = (error: unknown) => context.log.warn({ err: error }, 'work under way could not be read')
   const look = oneAtATime(async () => {
     const ended = await context.executions.endAbandoned()
     if (ended > 0) {
-      context.log.info({ ended }, 'executions that nothing worked on have ended')
+      context.log.info({ ended }, 'executions without a process were ended')
       leftovers()
     }
     await logOverdue(context, { by: 'cell', cell_id: context.cell_id }, told)

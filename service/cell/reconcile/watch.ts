@@ -80,7 +80,7 @@ export function watchHost(
     begun: false,
     last: null,
     in_contact: false,
-    trouble: 'rows and host are being compared',
+    trouble: 'the first reconcile pass runs',
   }
   const timer = setInterval(() => sweepSoon(state), regular_ms)
   const ended = stayInContact(state).finally(() => clearInterval(timer))
@@ -98,14 +98,14 @@ export function watchHost(
 function sweepSoon(state: WatchState): void {
   if (state.asked) return
   state.asked = true
-  sweep(state).catch((error: unknown) => state.context.log.warn({ err: error }, 'could not reconcile'))
+  sweep(state).catch((error: unknown) => state.context.log.warn({ err: error }, 'a reconcile pass failed'))
 }
 
 /** Queues a full pass. It waits for the pass before, but no longer than `late_ms`. */
 function sweep(state: WatchState): Promise<void> {
   const { context, late_ms } = state
   const next = state.before.then(() => compare(state))
-  const late = () => context.log.warn('a comparison takes long: the next one does not wait for it')
+  const late = () => context.log.warn('a reconcile pass takes long, and the next one does not wait for it')
   // No other part of the cell acts until the first pass of a term has ended.
   const end = () => (state.begun ? withTimeout(late_ms, 'a comparison', next) : next)
   state.before = state.before.then(end).catch((error: unknown) => {
@@ -130,7 +130,7 @@ async function compare(state: WatchState): Promise<void> {
       compareGuests?.(inventory.machines)
       await state.seen(inventory)
     }
-    noteEnd(state, own, is_whole ? 'put right all that it found' : 'could not put right all that it found', is_whole)
+    noteEnd(state, own, is_whole ? 'repaired all differences' : 'could not repaired all differences', is_whole)
   } catch (error) {
     noteEnd(state, own, String(error), false)
     throw error
@@ -181,7 +181,7 @@ async function follow(state: WatchState): Promise<void> {
 
 /** For operators only: a refusal of the host names the owner of its pool. */
 function troubleOf(error: unknown): string {
-  return error instanceof HostFailure ? error.message : 'rows and host could not be compared: the log says why'
+  return error instanceof HostFailure ? error.message : 'the reconciler could not compare rows and host: the log has the reason'
 }
 
 async function handle(context: ReconcileContext, event: HostEvent): Promise<void> {

@@ -197,7 +197,7 @@ func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 			}
 			return started, err
 		}
-		log.Printf("starting a command: %v: the guest's namespaces are made anew", err)
+		log.Printf("starting a command: %v: the guest's namespaces are made again", err)
 		g.retire(in)
 		if attempt > 0 || c.Meanwhile != nil || !errors.Is(err, spawn.ErrRefused) {
 			return started, err

@@ -32,7 +32,7 @@ export function startDeletionWorker(deps: DeletionWorkerDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => endAll(deps, stopped),
-    failed: (error) => deps.logger.warn({ err: error }, 'organizations that are deleted were not looked at'),
+    failed: (error) => deps.logger.warn({ err: error }, 'deleted organizations could not be read'),
   })
 }
 
@@ -40,7 +40,7 @@ export async function endAll(deps: DeletionWorkerDeps, stopped: () => boolean = 
   for (const ending of await listEndings(deps.reads)) {
     if (stopped()) return
     await step(deps, ending).catch((error: unknown) =>
-      deps.logger.warn({ err: error, organization_id: ending.organization_id }, 'an organization that is deleted waits for its next step'),
+      deps.logger.warn({ err: error, organization_id: ending.organization_id }, 'the deletion of an organization waits for its next step'),
     )
   }
 }

@@ -7,7 +7,7 @@ export async function reportOutage<T>(logger: Logger, work: () => Promise<T>): P
     return await work()
   } catch (error) {
     if (!(error instanceof PaymentError)) throw error
-    logger.warn({ err: error }, 'the payment service was asked in vain')
+    logger.warn({ err: error }, 'the payment service did not answer')
     throw fail('dependency_unavailable', null, 'The payment service does not answer at the moment', { cause: error })
   }
 }

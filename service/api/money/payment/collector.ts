@@ -30,7 +30,7 @@ export function startPaymentSync(deps: PaymentDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => collectAll(deps, stopped),
-    failed: (error) => deps.logger.warn({ err: error }, 'what is due with the payment service was not looked for'),
+    failed: (error) => deps.logger.warn({ err: error }, 'due payments could not be read'),
   })
 }
 
@@ -97,7 +97,7 @@ async function push(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   if (!is_whole) return lookAtInvoice(db, id, clock.now())
   await failpoint('payment.P3')
   if (await writeInvoice(db, there, { pushed_at: clock.now(), next_try_at: later(clock.now()), tries: 0, last_error: null })) return
-  logger.info({ invoice: number }, 'an invoice ended here while it was completed there, and is looked at once more')
+  logger.info({ invoice: number }, 'an invoice ended here and was completed at the payment service; it is read again')
   await lookAtInvoice(db, id, clock.now())
 }
 
@@ -107,7 +107,7 @@ async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<voi
   const look = async (work: () => Promise<void>) =>
     stopped()
       ? undefined
-      : work().catch((error: unknown) => logger.warn({ err: error }, 'the payment service was not asked what has become of something'))
+      : work().catch((error: unknown) => logger.warn({ err: error }, 'the payment service could not be asked for a state'))
   const now = clock.now()
   for (const { id, session_id } of await takeCheckouts(db, now, taken(now), AT_ONCE))
     await look(() =>

@@ -131,7 +131,8 @@ async function bringInInvoice({ db, clock, ids, logger, payment }: PaymentDeps, 
     `invoices.${state}`,
     async (tx) => {
       const row = await lockInvoice(tx, id)
-      if (row?.state === 'void' && state === 'paid') logger.error({ invoice: number }, 'an invoice that is void here was paid there')
+      if (row?.state === 'void' && state === 'paid')
+        logger.error({ invoice: number }, 'an invoice that is void here was paid at the payment service')
       if (row?.state !== 'open') return false
       await endInvoice(tx, id, state === 'paid' ? { state, paid_at: now } : { state, voided_at: now })
       await judgePayment(tx, organization_id, now)

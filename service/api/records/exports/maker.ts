@@ -27,7 +27,7 @@ export function startExportWorker(deps: ExportWorkerDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => makeAll(deps, stopped),
-    failed: (error) => deps.logger.warn({ err: error }, 'exports could not be looked for'),
+    failed: (error) => deps.logger.warn({ err: error }, 'exports could not be read'),
   })
 }
 

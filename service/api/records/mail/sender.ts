@@ -30,7 +30,7 @@ export function startSender(deps: SenderDeps): Poller {
   const looking = startPoller({
     every_ms: LOOK_MS,
     look: (stopped) => sendAll(deps, stopped),
-    failed: (error) => deps.logger.warn({ err: error }, 'mail could not be looked for'),
+    failed: (error) => deps.logger.warn({ err: error }, 'mail could not be read'),
   })
   return {
     poke: looking.poke,

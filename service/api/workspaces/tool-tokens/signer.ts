@@ -40,7 +40,7 @@ export async function openSigner(deps: SignerDeps): Promise<Signer> {
       try {
         if (await isRetired(deps.db, current.kid)) current = await currentKey(deps)
       } catch (error) {
-        deps.logger.warn({ err: error }, 'the signing key could not be looked up again')
+        deps.logger.warn({ err: error }, 'the signing key could not be read again')
         retry = setTimeout(renew, RETRY_MS).unref()
       }
     })

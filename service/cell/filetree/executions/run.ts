@@ -235,7 +235,7 @@ export async function clear(run: Run, begun: StartedMachine | null): Promise<voi
   try {
     if (begun !== null) await deps.host.deleteDisks({ ...commandHeader(run, 'drop-disk'), names: [begun.machine.disk] })
   } catch (error) {
-    deps.log.debug({ workspace_id: run.workspace_id, err: error }, 'the disk of an execution is left to the comparison')
+    deps.log.debug({ workspace_id: run.workspace_id, err: error }, 'the reconciler removes the disk of an execution')
   }
 }
 
@@ -246,7 +246,7 @@ export async function abandon(run: Run, begun: StartedMachine | null): Promise<v
     await deps.host.stop(commandHeader(run, 'stop-abandoned'))
     await clear(run, begun)
   } catch (error) {
-    deps.log.warn({ workspace_id: run.workspace_id, err: error }, 'the machine of an execution is left to the comparison')
+    deps.log.warn({ workspace_id: run.workspace_id, err: error }, 'the reconciler ends the machine of an execution')
     deps.room.requestReconcile()
   }
   await retryWrite(() => dropMachine(deps.db, run.workspace_id, run.fence))

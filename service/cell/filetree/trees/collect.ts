@@ -42,7 +42,7 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
     if (signal.aborted) return
     try {
       const removed = await collectTree(context, store_id)
-      if (removed > 0) log.info({ workspace_id: store_id, removed }, 'removed contents that no revision names')
+      if (removed > 0) log.info({ workspace_id: store_id, removed }, 'removed unreferenced blobs')
     } catch (error) {
       // A damaged tree must not stop the others. It keeps its contents: its references are unknown.
       log.error({ err: error, workspace_id: store_id }, 'a tree could not be collected')

@@ -36,7 +36,7 @@ export async function removeOrphanTrees(context: OrphansContext, signal: AbortSi
       if (!(await isOver(context, workspace_id, fates.get(workspace_id)))) continue
       await trees.remove(workspace_id)
       removed += 1
-      log.info({ workspace_id }, 'removed a tree that no row names')
+      log.info({ workspace_id }, 'removed an orphan tree')
     } catch (error) {
       log.warn({ workspace_id, err: error }, 'a tree that no row names could not be removed')
     }

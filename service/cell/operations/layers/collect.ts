@@ -52,6 +52,6 @@ export async function collectLayers({ cell_id, db, clock, log, host, quarantine_
   const dropped = await host.dropLayers({ listing, layers: due, idle_seconds_min: LIMITS.template_layer.idle_seconds })
   await failpoint('layer_collect.L2')
   await forgetUnnamed(db, cell_id, dropped)
-  if (dropped.length > 0) log.info({ layers: dropped }, 'removed layers that nothing names')
+  if (dropped.length > 0) log.info({ layers: dropped }, 'removed unnamed layers')
   return dropped
 }

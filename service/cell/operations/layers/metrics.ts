@@ -9,7 +9,7 @@ export function layerGauges(
 ): void {
   new Gauge({
     name: 'berth_layer_bytes',
-    help: 'Images of template layers on the host, and those of them that nothing names any more',
+    help: 'Images of template layers on the host, and those that no row names',
     labelNames: ['which'],
     registers: [registry],
     async collect() {

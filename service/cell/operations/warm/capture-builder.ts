@@ -22,7 +22,7 @@ export function startWarming(context: WarmContext & { kept_max: number }, listen
     } while (heard !== looked_for && !signal.aborted)
   })
   const failed = (error: unknown) => {
-    if (!signal.aborted) context.log.warn({ err: error }, 'machines of warm versions could not be looked after')
+    if (!signal.aborted) context.log.warn({ err: error }, 'warm machines could not be made or removed')
   }
   const begin = debounced(HEARD_MS, () => void look().catch(failed), signal)
   const hear = () => {

@@ -33,7 +33,7 @@ export function startDenials(context: DenialsContext, book: ObservedPolicies, si
     await collect()
     if (ticks % DROP_TICKS === 0) await dropOld(context)
   })
-  tickEvery(COLLECT_MS, tick, (error) => context.log.warn({ err: error }, 'what policies refused could not be collected'), signal)
+  tickEvery(COLLECT_MS, tick, (error) => context.log.warn({ err: error }, 'refused connections could not be collected'), signal)
 }
 
 export function denialsCollector({ db, host, table, log }: DenialsContext, book: ObservedPolicies): () => Promise<void> {
@@ -56,7 +56,7 @@ export function denialsCollector({ db, host, table, log }: DenialsContext, book:
     const ended = await Promise.allSettled(asked.map(({ workspace_id }) => inTurn(() => collectOf(workspace_id))))
     const failed = ended.filter((one) => one.status === 'rejected')
     if (failed.length > 0)
-      log.warn({ count: failed.length, err: failed[0]?.reason }, 'what some machines were refused is not collected yet')
+      log.warn({ count: failed.length, err: failed[0]?.reason }, 'refused connections of some machines are not collected yet')
   }
 }
 

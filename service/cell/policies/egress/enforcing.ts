@@ -80,6 +80,6 @@ async function note({ db, clock, log, book }: Enforcing, machine: Machine): Prom
   if (said === null) return
   book.put(said)
   await acknowledge(db, said, clock.now()).catch((error: unknown) => {
-    log.warn({ workspace_id: said.workspace_id, err: error }, 'that a policy is in force is not written yet')
+    log.warn({ workspace_id: said.workspace_id, err: error }, 'the state of a policy is not written yet')
   })
 }

@@ -26,7 +26,7 @@ export function executionPolicies(context: EgressReconcilerContext, signal: Abor
     const { workspace_id } = machine
     const next = (last.get(workspace_id) ?? Promise.resolve())
       .then(() => bring(context, machine, signal))
-      .catch((error: unknown) => log.warn({ workspace_id, err: error }, 'a policy is not at the machine of an execution yet'))
+      .catch((error: unknown) => log.warn({ workspace_id, err: error }, 'the machine of an execution does not have its policy yet'))
       .finally(() => {
         if (last.get(workspace_id) === next) last.delete(workspace_id)
       })

@@ -137,7 +137,7 @@ async function reconcileOne(state: ReconcilerState, workspace_id: string, asked:
     asked.again = false
     await observed.started(workspace_id) // its start may have read an older policy
     const outcome = await limited(() => settle(context, observed, workspace_id)).catch((error: unknown): SettleResult => {
-      context.log.warn({ workspace_id, err: error }, 'a policy is not at its machine yet')
+      context.log.warn({ workspace_id, err: error }, 'a machine does not have its policy yet')
       return 'later'
     })
     if (outcome === 'done') {

@@ -19,7 +19,7 @@ export async function logOverdue({ db, clock, log }: OverdueContext, { by, cell_
     const before = new Date(clock.now().getTime() - deadline_seconds * 1000)
     for (const { id, since } of await readOverdue(db, cell_id, kind, before)) {
       overdue.add(`${kind} ${id}`)
-      if (!told.has(`${kind} ${id}`)) log.error({ kind, id, since, worker }, 'is under way for longer than it may be')
+      if (!told.has(`${kind} ${id}`)) log.error({ kind, id, since, worker }, 'work has been under way for too long')
     }
   }
   told.clear()
