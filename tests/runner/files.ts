@@ -14,7 +14,7 @@ const ORDER = ['lint', 'unit', 'go', 'acceptance', 'ledger']
 
 /** Real machines make it depend on the whole computer's load. */
 export function isOnMachines(file: string): boolean {
-  return /^tests\/(acceptance|engine)\//.test(file)
+  return /^tests\/(acceptance|engine|resume)\//.test(file)
 }
 
 export function partOf(file: string): string {

@@ -1,0 +1,103 @@
+// Own installation: its machines are hibernated after seconds.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
+import { type Machines, machinesOf } from '../support/machines.ts'
+import { patience } from '../support/patience.ts'
+import { startService, type Service } from '../support/service.ts'
+
+const PROGRAM = path.join(import.meta.dirname, 'cases.py')
+const CASES = execFileSync('python3', [PROGRAM, '--list'], { encoding: 'utf8' }).trim().split('\n')
+const HOME = '/home/user/resume'
+/** Longer than any tolerance of the cases for clocks. */
+const ASLEEP_MS = 8000
+const PARK_MS = 120_000
+const caps = { caps: { memory_mib: 768 } }
+
+let service: Service
+let client: Client
+let machines: Machines
+
+before(async () => {
+  const settings = { slots: 1, memory_overcommit: 8, disk_overcommit: 200, freeze_after_seconds: 1, hibernate_after_seconds: 3 }
+  service = await startService({ settings })
+  client = createClient(service.base_url, service.api_key)
+  machines = machinesOf(service)
+})
+after(() => service.stop())
+
+/** Brings a workspace over a step. Returns the workspace in which its processes go on. */
+type Step = (workspace: OpenedWorkspace) => Promise<OpenedWorkspace>
+
+const operate = async (at: string, json: object = {}) => {
+  const { state, error, ...operation } = await client.operate(at, { json })
+  assert.deepEqual([state, error], ['succeeded', null], at)
+  return operation
+}
+const again = async (workspace: OpenedWorkspace): Promise<OpenedWorkspace> => ({ ...workspace, token: await client.token(workspace.id) })
+
+const STEPS: Record<string, Step> = {
+  async suspend(workspace) {
+    await operate(`/v1/workspaces/${workspace.id}/suspend`)
+    await setTimeout(ASLEEP_MS)
+    await operate(`/v1/workspaces/${workspace.id}/resume`)
+    return again(workspace)
+  },
+  async hibernation(workspace) {
+    await machines.until('it is hibernated', PARK_MS, (all) => !all.some(({ subject }) => subject.id === workspace.id))
+    await setTimeout(ASLEEP_MS)
+    return workspace
+  },
+  async fork(workspace) {
+    await operate(`/v1/workspaces/${workspace.id}/fork`, { key: 'resume-forked' })
+    return client.open('resume-forked')
+  },
+  async 'snapshot and restore'(workspace) {
+    const { result } = await operate(`/v1/workspaces/${workspace.id}/snapshot`)
+    await setTimeout(ASLEEP_MS)
+    await operate(`/v1/workspaces/${workspace.id}/restore`, { checkpoint_id: result?.['checkpoint_id'] })
+    return again(workspace)
+  },
+}
+
+for (const [name, step] of Object.entries(STEPS)) {
+  describe(name, () => {
+    let results: Record<string, string>
+
+    before(async () => {
+      const workspace = await client.open(`resume-${name.replaceAll(' ', '-')}`, caps)
+      await client.tool(workspace, '/keepalive', { json: { seconds: 600 } })
+      const run = async (where: OpenedWorkspace, script: string) => (await client.run(where, ['bash', '-c', script])).stdout.trim()
+      const program = readFileSync(PROGRAM, 'utf8')
+      await run(workspace, `mkdir -p ${HOME}; cat > ${HOME}/cases.py <<'END OF CASES'\n${program}\nEND OF CASES\n`)
+      const started = CASES.map((each) => `setsid nohup python3 ${HOME}/cases.py ${each} > ${HOME}/${each}.log 2>&1 < /dev/null &`)
+      await run(workspace, `cd ${HOME}; ${started.join('\n')}`)
+      const ready = `for i in $(seq ${patience(300)}); do [ $(ls ${HOME}/*.ready | wc -l) = ${CASES.length} ] && break; sleep .1; done; ls ${HOME}/*.ready | wc -l`
+      assert.equal(await run(workspace, ready), String(CASES.length))
+      await client.tool(workspace, '/keepalive', { json: { seconds: 0 } })
+      const began = performance.now()
+      const resumed = await step(workspace)
+      const slept = Math.min(ASLEEP_MS, performance.now() - began) / 1000
+      const goes = CASES.map((each) => `echo ${name === 'fork' ? 0 : slept} > ${HOME}/${each}.go`).join('; ')
+      const told = `for i in $(seq ${patience(300)}); do [ $(ls ${HOME}/*.result | wc -l) = ${CASES.length} ] && break; sleep .1; done`
+      const lines = await run(resumed, `${goes}; ${told}; cd ${HOME}; grep -H '' *.result || true; ls *.result`)
+      results = Object.fromEntries(CASES.map((each) => [each, resultOf(each, lines)]))
+    })
+
+    for (const each of CASES) test(`${each} survives`, () => assert.equal(results[each], ''))
+  })
+}
+
+function resultOf(name: string, lines: string): string {
+  const file = `${name}.result`
+  if (!lines.split('\n').includes(file)) return 'no result'
+  return lines
+    .split('\n')
+    .filter((line) => line.startsWith(`${file}:`))
+    .map((line) => line.slice(file.length + 1))
+    .join('\n')
+}
