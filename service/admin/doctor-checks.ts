@@ -21,7 +21,7 @@ const named = (list: string[]) =>
   list.slice(0, NAMED_MAX).join(', ') + (list.length > NAMED_MAX ? ` and ${list.length - NAMED_MAX} more` : '')
 
 const CLOCK_SECONDS_MAX = 2
-const SEEN_SECONDS_MAX = 180 // the cell compares with its host every minute
+const SEEN_SECONDS_MAX = 180
 const OPERATION_SECONDS_NOTICE = 60
 const OPERATION_SECONDS_MAX = 20 * 60 // 15 minutes of waiting for capacity, and a slow start
 const ATTEMPTS_NOTICE = 3
@@ -198,7 +198,7 @@ function ofCell({ cell_name }: DoctorPaths, clock_at: Date, { cells }: StoredFac
     finding(
       'reconciled',
       silent_seconds > SEEN_SECONDS_MAX ? 'wrong' : 'ok',
-      `Rows and host were compared ${Math.round(silent_seconds)} s ago`,
+      `The cell and its host were in contact ${Math.round(silent_seconds)} s ago`,
     ),
   ]
 }

@@ -55,6 +55,7 @@ export async function beginTerm(engine: EngineState, lost: AbortSignal, controll
   await adoptStoreRevisions(cell, signal) // after the host has accepted this database
   const doubted = sweepOnRequest(engine.options, watch, signal)
   cell.room.restoreShares(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
+  signal.throwIfAborted() // a term that is lost by now must not become the engine's
   const runner = startRunner({ cell, listener, signal, leftovers: watch.sweepSoon })
   const evictor = startWorkers(engine, watch, signal)
   const state = () => ({

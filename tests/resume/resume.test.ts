@@ -92,6 +92,23 @@ for (const [name, step] of Object.entries(STEPS)) {
   })
 }
 
+test('a save that a removed file prevents names the file, and the guest runs on', async () => {
+  const workspace = await client.open('resume-obstacle', caps)
+  const lines = ['import os, time', 'f = os.open("big", os.O_RDWR | os.O_CREAT)', 'for n in range(80): os.write(f, os.urandom(1 << 20))']
+  const program = [...lines, 'os.unlink("big"); open("ready", "w").close(); time.sleep(9999)'].join('\n')
+  const run = async (script: string) => (await client.run(workspace, ['bash', '-c', script])).stdout.trim()
+  await run(
+    `echo '${program}' > hold.py; setsid nohup python3 hold.py > log 2>&1 < /dev/null & for i in $(seq 200); do [ -e ready ] && break; sleep .1; done`,
+  )
+  const { state, error } = await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
+  assert.deepEqual(
+    [state, error?.code, error?.details],
+    ['failed', 'checkpoint_failed', { reason: 'checkpoint_failed', obstacle: '/home/user/big' }],
+  )
+  assert.equal((error as { retryable?: boolean } | null)?.retryable, false)
+  assert.equal(await run('pgrep -fc hold.py'), '1')
+})
+
 function resultOf(name: string, lines: string): string {
   const file = `${name}.result`
   if (!lines.split('\n').includes(file)) return 'no result'

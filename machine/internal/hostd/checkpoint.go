@@ -54,7 +54,12 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 	}
 	m, err := h.capture(ctx, s, owner, r)
 	if err != nil {
+		obstacle := obstacleOf(err)
 		err = errors.Join(err, h.resumeAfterFailure(s), h.removeCheckpoint(owner, r.CheckpointID))
+		if obstacle != "" {
+			return wire.CheckpointInfo{}, &refusal{code: "checkpoint_failed", message: "An open file that was removed cannot be saved",
+				details: map[string]any{"obstacle": obstacle}, cause: err}
+		}
 		return wire.CheckpointInfo{}, because("checkpoint_failed", "The checkpoint could not be written", err)
 	}
 	return h.withCounters(m.info(), s), h.points.at("checkpoint.answer")

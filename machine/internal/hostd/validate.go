@@ -126,11 +126,11 @@ func checkCheckpoint(r wire.CheckpointRequest) error {
 	if r.DiskOnly && r.Then != thenRunning {
 		return refuse("bad_request", "disk_only goes with then running")
 	}
+	if r.ThenBlank && (r.Then != thenPaused || r.FromDisk != "") {
+		return refuse("bad_request", "then_blank goes with then paused, and not with from_disk")
+	}
 	if r.FromDisk != "" {
 		return checkDiskCapture(r)
-	}
-	if r.ThenBlank && r.Then != thenPaused {
-		return refuse("bad_request", "then_blank goes with then paused")
 	}
 	if r.Into == nil {
 		return nil

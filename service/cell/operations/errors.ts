@@ -55,6 +55,12 @@ export function memoryError({
 }
 
 export function captureError(failure: HostFailure): OperationError {
+  const { obstacle } = failure.details
+  // The guest is the cause: a repeat fails until the guest closes the file.
+  if (typeof obstacle === 'string') {
+    const message = `The state could not be saved: ${obstacle} was removed, and a process holds it open. Close it, or end the process`
+    return { ...operationError('checkpoint_failed', message, { reason: failure.code, obstacle }), retryable: false }
+  }
   const why = FULL[failure.code]
   const message = why === undefined ? 'The state could not be saved' : `The state could not be saved: ${why}`
   return operationError('checkpoint_failed', message, { reason: failure.code })

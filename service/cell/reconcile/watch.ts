@@ -130,7 +130,7 @@ async function compare(state: WatchState): Promise<void> {
       compareGuests?.(inventory.machines)
       await state.seen(inventory)
     }
-    noteEnd(state, own, is_whole ? 'repaired all differences' : 'could not repaired all differences', is_whole)
+    noteEnd(state, own, is_whole ? 'repaired all differences' : 'could not repair all differences', is_whole)
   } catch (error) {
     noteEnd(state, own, String(error), false)
     throw error
@@ -154,6 +154,7 @@ async function stayInContact(state: WatchState): Promise<void> {
     const began_ms = performance.now()
     try {
       await follow(state)
+      state.trouble = 'the host has started again'
     } catch (error) {
       state.trouble = troubleOf(error)
       context.log.warn({ err: error, trouble: state.trouble }, 'the machine host is out of contact')

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // The longest record has two paths of 4,096 bytes, escaped.
@@ -78,10 +79,19 @@ func (l *logFile) rewrite(path string, records []Record) error {
 			return errors.Join(err, f.Close(), os.Remove(path+".new"))
 		}
 	}
-	if err := errors.Join(f.Sync(), os.Rename(path+".new", path)); err != nil {
+	if err := errors.Join(f.Sync(), os.Rename(path+".new", path), syncDir(filepath.Dir(path))); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	old := l.file
 	l.file, l.bytes = f, fresh.bytes
 	return old.Close()
+}
+
+// syncDir makes a rename durable: without it a later durable announcement may be lost with the file that it went to.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -86,6 +86,8 @@ type keyedWrite struct {
 	path  string
 	o     files.WriteOptions
 	asked string
+	// interrupted is the request of a call that did not end; empty: none.
+	interrupted string
 }
 
 func (w *keyedWrite) first() (wire.WriteResult, error) {
@@ -93,6 +95,9 @@ func (w *keyedWrite) first() (wire.WriteResult, error) {
 	o := w.o
 	o.Announce = func(result wire.WriteResult, sizeBefore int64) error {
 		request = w.request(result.SHA256)
+		if w.interrupted != "" && w.interrupted != request {
+			return reused()
+		}
 		before, after := strconv.FormatInt(sizeBefore, 10), strconv.FormatInt(sizeBefore+result.BytesWritten, 10)
 		return w.turn.Announce(request, before, after, result)
 	}
@@ -109,6 +114,7 @@ func (w *keyedWrite) request(sha256 string) string { return w.asked + " " + sha2
 func (w *keyedWrite) repeat(known *once.Record) (result wire.WriteResult, err error) {
 	var now wire.FileInfo
 	if !known.Done() {
+		w.interrupted = known.Request
 		if !w.o.Append {
 			return w.first()
 		}

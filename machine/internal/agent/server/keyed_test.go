@@ -190,3 +190,17 @@ func TestAnInvalidKeyIsInvalidAndNotMalformed(t *testing.T) {
 		}
 	}
 }
+
+func TestAnInterruptedReplaceRunsAgainAndAnotherBodyIsRefused(t *testing.T) {
+	d := openDesk(t)
+	d.has("old")
+	d.must(d.put("new", files.WriteOptions{}))
+	d.forgetsTheEnd()
+	d.has("later")
+	if _, err := d.put("another", files.WriteOptions{}); reasonOf(err) != "operation_id_reused" {
+		t.Fatalf("another body: %v", err)
+	}
+	d.is("later")
+	d.must(d.put("new", files.WriteOptions{}))
+	d.is("new")
+}

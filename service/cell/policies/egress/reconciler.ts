@@ -126,6 +126,7 @@ function reconcileAll(state: ReconcilerState, workspace_ids: readonly string[]):
       continue
     }
     const asked = { again: false, done: Promise.withResolvers<void>() }
+    asked.done.promise.catch(() => undefined) // a caller may not wait for it
     state.working.set(id, asked)
     void reconcileOne(state, id, asked) // it logs and retries its own errors
   }
@@ -149,6 +150,9 @@ async function reconcileOne(state: ReconcilerState, workspace_id: string, asked:
     await setTimeout(outcome === 'soon' ? SOON_MS : later_ms, undefined, { signal }).catch(() => undefined)
     if (outcome === 'later') later_ms = Math.min(later_ms * 2, LATER_MS_MAX)
   }
+  // A caller that waits must not wait for ever: the next process of this cell answers it.
+  working.delete(workspace_id)
+  asked.done.reject(new Error('the cell no longer acts'))
 }
 
 async function compare(state: ReconcilerState, inventory: Inventory): Promise<void> {

@@ -1,0 +1,29 @@
+package hostd
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The engine names the file that it cannot save by its path below the sandbox's root.
+var obstacles = regexp.MustCompile(`(?:deleted file |gofer\.dentry\()("(?:[^"\\]|\\.)*")`)
+
+const guestRoot = "claim/root"
+
+// obstacleOf returns the guest's path of the file that a save failed at; empty: the failure names none.
+func obstacleOf(err error) string {
+	found := obstacles.FindStringSubmatch(err.Error())
+	if found == nil {
+		return ""
+	}
+	path, err := strconv.Unquote(found[1])
+	if err != nil {
+		return ""
+	}
+	_, inGuest, ok := strings.Cut(path, guestRoot)
+	if !ok {
+		return ""
+	}
+	return strings.ToValidUTF8(inGuest, "\ufffd")
+}
