@@ -1,6 +1,6 @@
 """What survives a suspend, a hibernation, a fork and a restore: each case prepares a state, waits for the step and compares.
 
-`cases.py --list` prints the names. `cases.py NAME` prepares, writes NAME.ready, waits for NAME.go with the seconds that the machine did not
+The docstrings are the rows of docs/guides/what-survives.md. `cases.py --list` prints the names. `cases.py NAME` prepares, writes NAME.ready, waits for NAME.go with the seconds that the machine did not
 run, and writes NAME.result: empty, or what is wrong. A case is a generator that yields once, where the step happens.
 """
 import ctypes, fcntl, inspect, mmap, os, pty, select, signal, socket, sqlite3, struct, subprocess, sys, termios, threading, time
@@ -14,6 +14,7 @@ def equal(seen, expected, what):
 
 
 def stopped_child():
+    """A stopped process (SIGSTOP) stays stopped, and its parent sees its end."""
     child = subprocess.Popen(["sleep", "1000"], start_new_session=False)
     os.kill(child.pid, signal.SIGSTOP)
     helper = subprocess.run(["true"])  # the end of another child must not wake or end the group
@@ -28,6 +29,7 @@ def stopped_child():
 
 
 def removed_fifo():
+    """A fifo that was removed while it is open, with the bytes in it."""
     os.mkfifo("fifo")
     fd = os.open("fifo", os.O_RDWR | os.O_NONBLOCK)
     os.unlink("fifo")
@@ -37,6 +39,7 @@ def removed_fifo():
 
 
 def named_fifo():
+    """A fifo with the bytes in it."""
     os.mkfifo("named")
     fd = os.open("named", os.O_RDWR | os.O_NONBLOCK)
     os.write(fd, b"kept")
@@ -45,6 +48,7 @@ def named_fifo():
 
 
 def removed_sparse_file():
+    """A file that was removed while it is open: contents, holes, offset, link count 0."""
     fd = os.open("sparse", os.O_RDWR | os.O_CREAT)
     os.ftruncate(fd, 3 << 30)
     for at, text in ((0, b"first"), (1 << 30, b"middle"), ((3 << 30) - 4, b"last")):
@@ -60,6 +64,7 @@ def removed_sparse_file():
 
 
 def removed_directory():
+    """A directory that was removed while it is open."""
     os.mkdir("gone")
     fd = os.open("gone", os.O_RDONLY)
     os.rmdir("gone")
@@ -68,6 +73,7 @@ def removed_directory():
 
 
 def clocks():
+    """CLOCK_MONOTONIC stands still; CLOCK_BOOTTIME, CLOCK_REALTIME and /proc/uptime go on."""
     names = {"real": time.CLOCK_REALTIME, "boot": time.CLOCK_BOOTTIME, "mono": time.CLOCK_MONOTONIC}
     at = {name: time.clock_gettime(clock) for name, clock in names.items()}
     uptime = float(open("/proc/uptime").read().split()[0])
@@ -79,6 +85,7 @@ def clocks():
 
 
 def a_timeout_has_its_rest():
+    """A timeout of a program keeps the rest of its time."""
     early = []
     timer = threading.Timer(600, lambda: early.append("timer"))
     timer.daemon = True
@@ -90,6 +97,7 @@ def a_timeout_has_its_rest():
 
 
 def interval_timers():
+    """Interval timers and alarms."""
     hits = []
     signal.signal(signal.SIGALRM, lambda *_: hits.append(1))
     signal.setitimer(signal.ITIMER_REAL, 500, 500)
@@ -100,6 +108,7 @@ def interval_timers():
 
 
 def unix_sockets():
+    """Listening Unix sockets, and bytes in a socket pair."""
     server = socket.socket(socket.AF_UNIX)
     server.bind("socket")
     server.listen()
@@ -114,6 +123,7 @@ def unix_sockets():
 
 
 def loopback_connection():
+    """A TCP connection inside the workspace."""
     server = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(server.getsockname())
     accepted, _ = server.accept()
@@ -125,6 +135,7 @@ def loopback_connection():
 
 
 def epoll_and_eventfd():
+    """epoll and eventfd."""
     event = os.eventfd(0)
     poll = select.epoll()
     poll.register(event, select.EPOLLIN)
@@ -135,6 +146,7 @@ def epoll_and_eventfd():
 
 
 def inotify():
+    """inotify watches."""
     fd = libc.inotify_init1(os.O_NONBLOCK)
     os.mkdir("watched")
     assert libc.inotify_add_watch(fd, b"watched", 0x100) >= 0  # IN_CREATE
@@ -145,6 +157,7 @@ def inotify():
 
 
 def locks():
+    """Locks of files (flock) and of ranges (fcntl)."""
     held = open("locked", "w")
     fcntl.flock(held, fcntl.LOCK_EX)
     ranges = open("ranges", "w+")
@@ -158,6 +171,7 @@ def locks():
 
 
 def memory():
+    """Memory: private, shared with a file, and memfd."""
     fd = os.open("mapped", os.O_RDWR | os.O_CREAT)
     os.ftruncate(fd, 8192)
     shared = mmap.mmap(fd, 8192)
@@ -172,6 +186,7 @@ def memory():
 
 
 def shared_memory():
+    """Shared memory: System V and /dev/shm."""
     shmget, shmat = libc.shmget, libc.shmat
     shmat.restype = ctypes.c_void_p
     key = shmget(0x7265, 4096, 0o1600)
@@ -184,6 +199,7 @@ def shared_memory():
 
 
 def pipes_and_children():
+    """Bytes in a pipe, and a child that is waited for."""
     read, write = os.pipe()
     os.write(write, b"in the pipe")
     child = subprocess.Popen(["bash", "-c", "read line; echo got $line; exit 7"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -193,6 +209,7 @@ def pipes_and_children():
 
 
 def pending_signals():
+    """Blocked and pending signals, and handlers."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     hits = []
     signal.signal(signal.SIGUSR1, lambda *_: hits.append(1))
@@ -208,6 +225,7 @@ def pending_signals():
 
 
 def terminal():
+    """A terminal: size and mode."""
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
     attributes = termios.tcgetattr(child)
@@ -222,6 +240,7 @@ def terminal():
 
 
 def process_attributes():
+    """umask, nice, resource limits, environment, name."""
     os.umask(0o031)
     os.nice(3)
     import resource
@@ -235,6 +254,7 @@ def process_attributes():
 
 
 def sqlite_wal():
+    """A SQLite database in WAL mode under a writer."""
     base = sqlite3.connect("wal.db", check_same_thread=False, timeout=30)
     base.execute("pragma journal_mode=wal")
     base.execute("create table rows (n integer)")
@@ -261,6 +281,7 @@ def sqlite_wal():
 
 
 def directory_stream():
+    """A directory that is being read."""
     os.mkdir("many")
     for number in range(3000):
         open(f"many/{number}", "w").close()
