@@ -245,13 +245,17 @@ export const WORKSPACES: CliCommand[] = [
     async ({ workspace, print }, [name = '']) =>
       void print(await (await workspace(name)).checkpoints().all(), ['id', 'kind', 'label', 'created_at']),
   ),
-  lifecycle(
-    'restore',
-    'bring a checkpoint back',
-    async ({ workspace }, [name = '', id = '']) => (await workspace(name)).restore(id),
-    'WORKSPACE CHECKPOINT_ID',
-    [2, 2],
-  ),
+  {
+    name: 'restore',
+    takes: 'WORKSPACE CHECKPOINT_ID',
+    does: 'bring a checkpoint back',
+    flags: { 'no-memory': { type: 'boolean', says: 'start from its disk alone, for a guest that hangs' } },
+    words: [2, 2],
+    async run({ workspace, flags, print }, [name = '', id = '']) {
+      print(await (await workspace(name)).restore(id, flags['no-memory'] === true ? { memory: false } : {}))
+      return 0
+    },
+  },
   {
     name: 'fork',
     takes: 'WORKSPACE NEW_KEY',

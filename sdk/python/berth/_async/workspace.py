@@ -207,9 +207,16 @@ class AsyncWorkspace:
         await self._call("DELETE", f"/checkpoints/{checkpoint_id}", wait_seconds)
 
     async def restore(
-        self, checkpoint_id: str, *, wait: bool = True, wait_seconds: float | None = None
+        self,
+        checkpoint_id: str,
+        *,
+        memory: bool | None = None,
+        wait: bool = True,
+        wait_seconds: float | None = None,
     ) -> types.Operation:
-        return await self._operate("POST", "/restore", wait, wait_seconds, {"checkpoint_id": checkpoint_id})
+        """Goes back to a checkpoint. `memory=False` starts from its disk alone, as after a loss of power: for a guest that hangs."""
+        json = {"checkpoint_id": checkpoint_id, **given(memory=memory)}
+        return await self._operate("POST", "/restore", wait, wait_seconds, json)
 
     async def adopt(
         self,
