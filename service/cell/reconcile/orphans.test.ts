@@ -60,6 +60,8 @@ test('a workspace that was suspended again since the dump keeps that state, and 
   world.host.guest(id).files.set('/written', 'since the dump')
   await done(world, id, 'suspend')
   const newest = await world.workspace(id)
+  // The suspend is acknowledged before the disk of its machine is removed. With that disk the workspace would be `failed`.
+  await world.until(async () => (await world.host.inventory()).files.every(({ subject, disks }) => subject.id !== id || disks.length === 0))
   await process.kill()
   await putBack()
   await world.startProcess()
