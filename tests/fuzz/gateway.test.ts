@@ -12,8 +12,8 @@ before(async () => {
 })
 after(() => bench[Symbol.asyncDispose]())
 
-/** The scripted agent answers 404 to all others, also archives. */
-const PLAYED = /^(exec|files)\.(?!tar)/
+/** The scripted agent answers 404 to all others, also archives and watches. */
+const PLAYED = /^(exec|files)\.(?!tar|watch)/
 
 for (const route of CELL_ROUTES.filter(({ websocket }) => websocket === undefined)) {
   test(`${route.id} answers whatever comes with what it declares, and never with 5xx`, async () => {
