@@ -139,7 +139,7 @@ func TestACommandThatReadsNothingTakesAPartAndTheRestLater(t *testing.T) {
 }
 
 func TestTheEndOfACommandEndsAWriteThatWaits(t *testing.T) {
-	s := openInput(t, "sleep 0.2; exit 3", strings.Repeat("x", 1<<20))
+	s := openInput(t, "sleep 1; exit 3", strings.Repeat("x", 1<<20))
 	_, record := printedBy(t, s)
 	if *record.ExitCode != 3 || record.Stdin.Open || record.Stdin.Offset == 0 || record.Stdin.Offset >= 1<<20 {
 		t.Fatalf("%+v %+v", record, record.Stdin)
