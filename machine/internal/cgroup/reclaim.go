@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thaw is noticed between steps.
+// Memory is reclaimed in small steps, so that a thaw is noticed between two steps.
 const reclaimStep = 64 << 20
 
-// OfferMemory moves a frozen group's memory to compressed swap, until it runs again or no more can be reclaimed. From
-// swap on a disk, the first call would wait for its pages.
+// OfferMemory moves a frozen group's memory to compressed swap, until the group is thawed or no more can be reclaimed.
+// It skips swap on a disk: the first call after the thaw would wait for its pages.
 func (g *Group) OfferMemory() error {
 	swaps, err := os.ReadFile("/proc/swaps")
 	if err != nil {
@@ -26,7 +26,7 @@ func (g *Group) OfferMemory() error {
 	return g.v.offerMemory(g.path)
 }
 
-// The first line is a heading. The kernel chooses the device, so all must be compressed.
+// The first line is a heading. All swap areas must be compressed, because the kernel chooses among them.
 func isCompressed(swaps, zswap string) bool {
 	places := strings.Split(strings.TrimSpace(swaps), "\n")[1:]
 	for _, place := range places {
@@ -37,10 +37,11 @@ func isCompressed(swaps, zswap string) bool {
 	return len(places) > 0
 }
 
-// v1 has no proactive reclaim.
+// cgroup v1 has no proactive reclaim, so this does nothing.
 func (v *versionOne) offerMemory(string) error { return nil }
 
-// A running machine must not lose pages in use. Pages in swap return with their use.
+// Swap is permitted only while the group is frozen: a running machine must not lose pages in use. Swapped pages return
+// when they are used.
 func (v *versionTwo) offerMemory(group string) error {
 	if !v.has("memory") {
 		return nil

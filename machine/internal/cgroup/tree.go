@@ -1,4 +1,4 @@
-// Package cgroup holds machines, the service and command-line runs apart, on cgroup v1 and v2.
+// Package cgroup separates machines, the service and command-line runs, on cgroup v1 and v2.
 //
 //	berth-<instance>/machines/<slot>   one machine each, capped
 //	berth-<instance>/service           api, cell, hostd, PostgreSQL: more CPU weight than all machines together

@@ -45,7 +45,7 @@ func (v *versionTwo) moveToLeaf() error {
 	if err := os.Mkdir(filepath.Join(v.root, leaf), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	for range 10 { // processes may fork concurrently
+	for range 10 { // processes may fork during the move
 		pids, err := readProcs(v.file("", "cgroup.procs"))
 		if err != nil || len(pids) == 0 {
 			return err
@@ -106,10 +106,11 @@ func (v *versionTwo) setLimits(group string, l Limits) error {
 	return failed
 }
 
-// The group may allocate this much before the lower limit applies.
+// The new limit must exceed the current use by this much, because the group may allocate memory before the limit
+// applies.
 const slackBytes = 32 << 20
 
-// The kernel would kill a group that it cannot reclaim below the limit.
+// A limit below the current use is refused: the kernel would kill a group that it cannot reclaim below the limit.
 func (v *versionTwo) setMemory(group string, bytes int64) error {
 	if !v.has("memory") {
 		return nil
@@ -177,7 +178,8 @@ func (v *versionTwo) frozen(group string) (bool, error) {
 	return events["frozen"] == 1, err
 }
 
-// No fork escapes cgroup.kill (Linux 5.14).
+// cgroup.kill (Linux 5.14) also kills processes that fork during the call. Older kernels get signals to single
+// processes.
 func (v *versionTwo) killAll(group string) error {
 	err := write(v.file(group, "cgroup.kill"), "1")
 	if errors.Is(err, os.ErrNotExist) {

@@ -32,7 +32,7 @@ func (s *Starter) start(command *exec.Cmd) error {
 	return <-next.done
 }
 
-// The kernel kills children when their parent thread ends.
+// The kernel kills the readers when the thread that started them ends. So one locked thread starts all readers.
 func (s *Starter) run() {
 	runtime.LockOSThread()
 	for next := range s.starts {
@@ -40,12 +40,12 @@ func (s *Starter) run() {
 	}
 }
 
-// The reader parses a guest's data, so it loses hostd's OOM protection.
+// The reader parses a guest's data, so it must not keep the OOM protection that it inherits from hostd.
 func startUnprotected(command *exec.Cmd) error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("500"), 0) // it has just ended, or is as protected as hostd
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("500"), 0) // after a failure the reader has just ended, or stays as protected as hostd
 	return nil
 }
 
