@@ -102,7 +102,7 @@ func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
 	}
 }
 
-// A reader sees plain writes, an open file, a mapping and a rename at once.
+// A reader on the host must see plain writes, an open file, a mapping and a rename at once.
 func TestWhatAGuestHasWrittenIsFoundBesideItAtOnce(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
@@ -222,7 +222,7 @@ func (d *daemon) filledBeside(r wire.DiskReader, changes []wire.Change) int {
 	return len(found.Facts)
 }
 
-// Directory sizes differ between gVisor's cache and the disk.
+// settledChanges drops directory sizes, which differ between gVisor's cache and the disk.
 func settledChanges(changes []wire.Change) []wire.Change {
 	for i, c := range changes {
 		if c.Type == "directory" {

@@ -90,7 +90,8 @@ func (d *daemon) noReaderLeft() {
 	})
 }
 
-// A running sandbox caches modification times, milliseconds off, and the first directory sizes.
+// settled drops modification times and directory sizes: a running sandbox caches times that are milliseconds off, and
+// each directory's first size.
 func settled(answer string) string {
 	answer = regexp.MustCompile(`"modified_at":"[^"]*"`).ReplaceAllString(answer, "")
 	return regexp.MustCompile(`"type":"directory","size":\d+`).ReplaceAllString(answer, "")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Each reconciler pass lists thousands of suspended workspaces.
+// The listing must be cheap: each reconciler pass lists thousands of suspended workspaces.
 func TestAnInventoryOfManyCheckpointsReadsOnlyWhatHasChanged(t *testing.T) {
 	const workspaces = 5000
 	d := newDaemon(t, nil)

@@ -38,7 +38,8 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	eventually(t, "the next hostd's runs alone", func() bool { return one() && d.secretProxies()[0] != second })
 }
 
-// A proxy that has not read its setup ends with hostd; afterwards it gives its last rights up.
+// statusWithoutRights waits until the proxy has given up its last rights, which it does after reading its setup. Before
+// that, it would end with hostd.
 func statusWithoutRights(t *testing.T, pid int) string {
 	t.Helper()
 	var status []byte

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// gVisor compares versions, so another version is another build.
+// otherEngine changes only the version in the binary: gVisor compares versions, so this is another engine.
 func (d *daemon) otherEngine(version string) (path, other string) {
 	d.t.Helper()
 	binary, err := os.ReadFile(os.Getenv(runscVariable))
@@ -122,7 +122,7 @@ func TestACheckpointWhoseEngineIsNotKeptIsRefusedAndWholeAgainWithIt(t *testing.
 	d.counts(d.restore(workspace, id, 3), 0)
 }
 
-// The old text must occur once; the file is relative to this folder.
+// The old text must occur once in the file, whose path is relative to this folder.
 type edit struct{ file, old, new string }
 
 func (d *daemon) builtAs(program, oldest, newest string) string {
@@ -192,7 +192,7 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	d.reseal(path, func(m *manifest) { m.Protocol = 0 }) // as in manifests without a protocol, which means 1
 	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(ancient, ancientID, 2), nil), "checkpoint_incompatible")
 
-	// An agent newer than its hostd is never put into a sandbox.
+	// hostd must not put an agent that is newer than hostd into a sandbox.
 	d.deleteWorkspace(workspace)
 	d.deleteWorkspace(fresh.Owner())
 	d.kill()

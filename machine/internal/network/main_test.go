@@ -10,12 +10,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// No packet can leave the computer.
+// The tests run in their own network namespace, so no packet can leave the computer.
 func TestMain(m *testing.M) {
 	os.Exit(testns.Run(m, syscall.CLONE_NEWNET, onlyLoopback, forwardingOff))
 }
 
-// A service may have turned forwarding on, which a new namespace inherits.
+// forwardingOff is needed if a service has turned forwarding on: a new namespace inherits the setting.
 func forwardingOff() error { return setSysctl(forwarding, "0") }
 
 func onlyLoopback() error {

@@ -180,7 +180,7 @@ func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// For the machine's own kernel the connection is established.
+// The proxy has not accepted this connection, but the machine's own kernel already considers it established.
 func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	for name, next := range narrower() {
 		t.Run(name, func(t *testing.T) {

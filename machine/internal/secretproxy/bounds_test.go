@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/fairshare"
 )
 
-// TestOneMachineHoldsNoMoreThanItsShare measures some of these.
+// Memory in bytes; TestOneMachineHoldsNoMoreThanItsShare measures some of these costs.
 const (
 	passedCost  = 44 << 10  // a connection that is passed on: two buffers, two stacks
 	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head being read, unread data
@@ -193,7 +193,7 @@ func TestOneMachineHoldsNoMoreThanItsShare(t *testing.T) {
 	asking.Wait()
 }
 
-// The kernel holds unread bytes as memory of the process.
+// The proxy must limit unread bytes too, because the kernel charges them to its process.
 func TestTheLargestSocketsOfTheMachineWithMostAreCut(t *testing.T) {
 	listener := must(net.Listen("tcp4", "127.0.0.1:0"))
 	defer listener.Close()

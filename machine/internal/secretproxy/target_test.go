@@ -28,7 +28,8 @@ const (
 	noHost  = "GET / at api.example.com as \"%s\" with []" // a request that arrives without its other fields
 )
 
-// A server must read no other host in a request with the value. "" is a refusal.
+// In a request that carries the value, a server must see no other host. "" in `arrives` means that the proxy refuses
+// the request.
 func TestAValueGoesInNoRequestThatNamesAnotherHost(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- reads(r) }))

@@ -69,7 +69,7 @@ func (d *desk) has(content string) {
 	}
 }
 
-// As if the machine had died right after the change took effect.
+// forgetsTheEnd removes the last record, as if the machine had died right after the change took effect.
 func (d *desk) forgetsTheEnd() {
 	d.t.Helper()
 	path := filepath.Join(d.dir, "state", "writes.ndjson")

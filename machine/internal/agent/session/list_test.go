@@ -46,7 +46,7 @@ func ids(rows []wire.ExecListed) (ids []string) {
 	return ids
 }
 
-// The next command starts in a later millisecond.
+// runOne ends in a later millisecond, so that start times order the commands.
 func runOne(t *testing.T, m *Manager, id, line string) {
 	t.Helper()
 	s, _, err := m.Start(request(id, line))

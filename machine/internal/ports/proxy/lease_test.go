@@ -162,7 +162,7 @@ func TestALeaseEndsWithItsTime(t *testing.T) {
 	}
 }
 
-// Another machine may have the address of a deleted one.
+// A connection must not be reused after a move: another machine may have a deleted machine's address.
 func TestAConnectionToAMachineThatMovedIsNotUsedAgain(t *testing.T) {
 	first := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst")
 	second := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond")
@@ -251,7 +251,7 @@ func TestTheCellIsToldWhenEveryStreamOfWhatItCutHasEnded(t *testing.T) {
 	}
 }
 
-// While the cell was away, it may have revoked their leases.
+// The proxy must have its leases confirmed again: while the cell was unreachable, the cell may have revoked them.
 func TestStreamsThatAreNotConfirmedAreNotSettled(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	asks := make(chan fakecell.Ask, 9)
