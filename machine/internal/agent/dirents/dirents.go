@@ -24,7 +24,8 @@ const (
 	direntNameAt   = 19
 )
 
-// Read sorts by name; none if dir is unreadable. The type, which package os drops, saves a stat per file.
+// Read returns entries sorted by name, and none if dir is unreadable. The type, which package os drops, makes a stat
+// per file unnecessary.
 func Read(dir int, buffer []byte, namesMax int) []Item {
 	var items []Item
 	for len(items) < namesMax {

@@ -11,7 +11,7 @@ import (
 
 var errMalformed = errors.New("git: its answer is not what git writes")
 
-// cut: the output was truncated, perhaps inside a record.
+// cut means that the output was truncated, perhaps inside a record.
 func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
 	s := wire.GitStatus{Files: []wire.GitFile{}, Truncated: cut}
 	r := records{rest: out}

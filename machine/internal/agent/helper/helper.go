@@ -40,7 +40,7 @@ func New(guest Guest, reaper *reap.Reaper) *Runner {
 	return &Runner{guest: guest, reaper: reaper, slots: make(chan struct{}, atOnceMax)}
 }
 
-// Command Env overrides the user's login environment.
+// Command is a program to run. Env overrides the user's login environment.
 type Command struct {
 	User      string
 	Argv      []string
@@ -89,7 +89,7 @@ type Process struct {
 	gone   bool
 }
 
-// Start leaves the descriptors open.
+// Start does not close the descriptors.
 func (r *Runner) Start(c Command, stdin, stdout, stderr int) (*Process, error) {
 	user, ok, err := r.guest.User(c.User)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *Process) ended(status unix.WaitStatus) {
 	close(p.Ended)
 }
 
-// Signal spares a reaped leader: its number may be another process.
+// Signal does nothing once the leader is reaped, because its pid may then belong to another process.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *Process) Signal(signal syscall.Signal) {
 	}
 }
 
-// Stop waits until the leader is reaped.
+// Stop ends the process group, and waits until its leader is reaped.
 func (p *Process) Stop() {
 	p.Signal(unix.SIGTERM)
 	select {
