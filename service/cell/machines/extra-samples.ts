@@ -20,10 +20,13 @@ interface Sample {
   looked_ms: number
 }
 
-/** Samples of machines that have come of age now: a waiting request does not wait for the next pass of the residency clock. */
+/**
+ * Samples of machines that are unused for long enough. They are taken between two passes of the residency clock, so that a waiting request
+ * need not wait for the next pass.
+ */
 export interface ExtraSamples {
   readonly last: Map<string, Sample>
-  /** Machines whose last two samples show no use. They count as quiet until then. */
+  /** Machines whose last two samples show no use. They count as idle until `until_ms`. */
   readonly resting: Map<string, { fence: number; until_ms: number }>
 }
 

@@ -6,7 +6,10 @@ import { Failure } from '../../lib/fail.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => /^(hibernate|wake)\./.test(name))
-/** throw: it fails once. kill -9: another process starts. zombie: it goes on after another process has repaired its state. */
+/**
+ * throw: the step fails once. kill -9: another process starts. zombie: the first process continues after another process has repaired its
+ * state.
+ */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
 
 async function awake(world: World, process: Process, id: string): Promise<void> {
@@ -77,7 +80,7 @@ for (const point of POINTS) {
   }
 }
 
-/** A zombie stalls for so long that its connection is taken for dead. */
+/** Starts the next process. A zombie is one whose database connection counts as dead because the process stalled. */
 async function successor(world: World, first: Process, mode: 'kill -9' | 'zombie'): Promise<Process> {
   if (mode === 'zombie') await first.engine.close(0)
   return world.startProcess()

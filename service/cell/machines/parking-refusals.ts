@@ -3,7 +3,7 @@ import { HostFailure } from '../host/hostd.ts'
 import { refusedMemory, WAY_OUT } from '../host/memory-refusal.ts'
 
 const RETRY_SECONDS = 1
-/** A refused memory stays refused until an operator acts. */
+/** Memory that the engine refuses cannot be restored until an operator acts, so callers retry rarely. */
 const REFUSED_RETRY_SECONDS = 60
 const FULL_RETRY_SECONDS = 5
 

@@ -3,8 +3,8 @@ import type { Db } from '../../db/database.ts'
 import { type MachineEvent, machineState, type ObservedState } from '../../../contract/states/machine.ts'
 
 /**
- * A sweep draws its fence before it reads anything: an operation that is claimed later has a higher one, so the host refuses a sweep's
- * mistake.
+ * A sweep draws its fence before it reads anything. An operation that is claimed later has a higher fence, so the host refuses commands
+ * from an outdated sweep.
  */
 export async function drawFence(db: Db): Promise<number> {
   const { rows } = await sql<{ fence: number }>`select nextval('fences') as fence`.execute(db)
@@ -20,7 +20,7 @@ export interface SettledRow {
   disk: string | null
 }
 
-/** During an operation only a death changes the state. */
+/** Writes the state that an event causes. During an operation only a death changes the state. */
 export async function settle(db: Db, seen: SettledRow, event: MachineEvent, now: Date): Promise<boolean> {
   const to = machineState(seen.observed_state, event)
   if (to === null) return false
