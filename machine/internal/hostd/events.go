@@ -6,7 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A reader behind the oldest event sees a gap in the numbers and takes an inventory.
+// events holds the latest events. A reader that needs an older one sees a gap in the numbers and requests an inventory
+// instead.
 type events struct {
 	mu      sync.Mutex
 	bootID  string
