@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
-/** Row locks are not enough: two overlapping statements without an earlier reading would both count from zero. */
+/**
+ * Takes advisory locks, because row locks are not enough: two overlapping statements without an earlier reading would both count from zero.
+ */
 export async function withMeterLock<T>(
   db: Db,
   table: 'workspaces' | 'volumes',

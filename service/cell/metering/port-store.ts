@@ -7,7 +7,10 @@ export interface PortBytes {
   sent_bytes: number
 }
 
-/** Not in a machine's counters. A caller without a response must not repeat the increments: they may have been added. */
+/**
+ * Adds bytes that no machine's counters include. A caller without a response must not repeat the call, because the bytes may have been
+ * added.
+ */
 export async function addPortBytes(db: Db, counts: PortBytes[], now: Date): Promise<number> {
   if (counts.length === 0) return 0
   const { rows } = await sql`

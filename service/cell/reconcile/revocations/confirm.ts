@@ -4,7 +4,7 @@ import { answerText, parseAsk, type RevocationQuestion, type RevocationScope } f
 import type { Db } from '../../../db/database.ts'
 import type { Listener } from '../../../db/listen.ts'
 
-/** Resolves when all revocations that this process received before the call are in force in one part. */
+/** Resolves when one part of the cell enforces all revocations that this process received before the call. */
 export type Enforcer = (scope: RevocationScope) => Promise<unknown>
 
 export interface ConfirmingContext {
