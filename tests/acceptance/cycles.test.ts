@@ -9,7 +9,7 @@ const CYCLES = depth({ short: 3, long: 50 })
 const CANARY_MIB = 64
 const small = { caps: { memory_mib: 512 } }
 
-/** One answer proves memory, processes, disk and open files: the hash of everything so far is in a file, a deleted open file and memory. */
+/** One answer proves memory, processes, disk and open files: the same hashes are in a file, in a deleted open file and in memory. */
 const WITNESS = `
 import hashlib, json, os, time
 canary = os.urandom(1 << 20) * ${CANARY_MIB}
@@ -61,7 +61,7 @@ async function testimony(workspace: OpenedWorkspace): Promise<Testimony> {
   return JSON.parse(stdout) as Testimony
 }
 
-/** A suspend deletes the superseded checkpoint after its answer. */
+/** Waits for one checkpoint: a suspend answers first, and deletes the superseded checkpoint afterwards. */
 async function onlyCheckpoint(id: string, cycle: number): Promise<number> {
   for (const deadline_ms = performance.now() + patience(60_000); performance.now() < deadline_ms;) {
     const files = (await service.inventory()).files.find(({ subject }) => subject.id === id)

@@ -27,7 +27,7 @@ test('the guide has one installation command per client, and the README has the 
   }
 })
 
-// npm and pip download packages.
+// Long run only: npm and pip download packages.
 if (isLong) {
   let service: SharedService
   let home: string

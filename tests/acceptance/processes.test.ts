@@ -21,7 +21,7 @@ interface List {
   truncated: boolean
 }
 const list = async (query = '') => (await client.tool<List>(workspace, `/processes${query}`)).body
-/** Polls: a forked process has another name until it executes its program. */
+/** Repeats the list, because a forked process has another name until it executes its program. */
 async function listed(what: string, fits: (processes: Process[]) => boolean): Promise<List> {
   let seen = await list()
   await until(what, 60_000, async () => fits((seen = await list()).processes)).catch((cause: unknown) => {
@@ -82,7 +82,7 @@ test('a list has the program, user and command of each process', async () => {
   )
   assert.ok(shell.memory_bytes > 100_000 && shell.memory_bytes < 64 << 20)
   assert.ok(Math.abs(Date.parse(shell.started_at) - before) < 120_000, shell.started_at)
-  // A process that left by setsid and one whose parent has ended also belong to the command.
+  // A process that left the session by setsid, and one whose parent has ended, also belong to the command.
   for (const word of ['1001', '1002', '1003']) assert.equal(find(processes, word).session_id, 'tree')
   assert.equal(find(processes, '1001').ppid, shell.pid)
   assert.equal(processes.filter(({ command, user }) => command.includes('1004') && user === 'root').length, 2) // sudo and its sleep

@@ -1,4 +1,4 @@
-// Own installation: it is killed and restarted.
+// This file starts its own installation, because the tests kill and restart it.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -100,13 +100,13 @@ test('repeated reads of the idle state do not keep a machine resident', async ()
   }
 })
 
-/** Two a second: far more than the check takes, which may start late on a busy computer. */
+/** The program communicates twice a second, for far longer than the check takes. The check may start late on a busy computer. */
 const TALKS = 50
 const CONNECTS = `import socket, time
 peer = socket.create_connection(("${INTERNET_ADDRESS}", 80))
 near, far = socket.socketpair()
 `
-/** Talks to itself as much as over the network: this CPU time alone must not keep a machine resident. */
+/** After its traffic, the program talks to itself at the same rate. This CPU time alone must not keep a machine resident. */
 const TALKS_TO_ITSELF = `
 while True:
     near.sendall(bytes(200))
@@ -136,11 +136,11 @@ while sent < ${TALKS}:
   ],
 ]
 
-// They run at once, because each mostly waits.
+// These tests run concurrently, because each mostly waits.
 describe('side by side', { concurrency: 8 }, () => {
   test('timers fire late, never early', async () => {
     const { run, frozen } = await open('timers')
-    // The guest's monotonic clock continues while frozen.
+    // The guest's monotonic clock continues while the machine is frozen.
     await run(
       `setsid bash -c 'a=$(date +%s%N); sleep 8; b=$(date +%s%N); echo $(( (b - a) / 1000000 )) >/home/user/slept' >/dev/null 2>&1 &`,
     )
@@ -174,7 +174,7 @@ describe('side by side', { concurrency: 8 }, () => {
         method: 'PUT',
         bytes: Buffer.from(CONNECTS + program + TALKS_TO_ITSELF),
       })
-      // On a busy computer the program may take long to connect.
+      // The keepalive covers the connect, which may take long on a busy computer.
       await client.tool(workspace, '/keepalive', { json: { seconds: 3600 } })
       const pid = await run('setsid python3 /home/user/trickles.py >/dev/null 2>&1 & echo $!')
       await internet.visited((visit) => visit.url === url)
