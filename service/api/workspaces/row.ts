@@ -43,7 +43,7 @@ export interface WorkspaceRow extends IdleFacts {
   template_version: number
   template_defaults: TemplateSettings['defaults']
   cell_endpoint: string | null
-  /** null: no operation. All `op_` columns are null together. */
+  /** null: no operation. All `op_` columns are then null. */
   op_id: string | null
 }
 
@@ -71,7 +71,7 @@ function heldBy(row: WorkspaceRow): LockRole | null {
   return active.kind
 }
 
-/** Until the operation has ended other commands are refused and an open would join. */
+/** False until the operation has ended: until then other commands are refused, and an open would join the operation. */
 export function isRunning(row: WorkspaceRow): boolean {
   return decide(seen(row), 'open').kind === 'proceed' && row.desired_state === 'running'
 }
