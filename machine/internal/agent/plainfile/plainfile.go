@@ -1,5 +1,5 @@
-// Package plainfile avoids os.OpenFile: its poller refuses regular files, which wastes five system calls of 60 µs each
-// before every command and output.
+// Package plainfile avoids os.OpenFile, whose poller refuses regular files. The refusal costs five system calls of
+// 60 µs each, before every command and output.
 package plainfile
 
 import (
