@@ -7,7 +7,7 @@ import { counting } from '../support/plans.ts'
 import { world, type World } from './support.ts'
 
 const COMMON = 20_000
-/** A scan of the newest thousand, and a page by an index. */
+/** A scan of the newest thousand rows, and a page by an index. */
 const ROWS_MAX = 2500
 
 let w: World
@@ -24,7 +24,7 @@ before(async () => {
     memberships: [{ organization_id, role: 'owner' }],
     session: { id: w.ids.next(), stepped_up_at: null },
   }
-  // The filters match the oldest rows; all newer ones are different.
+  // The filters match only the oldest rows, so that a scan from the newest row would be long.
   await insert(3, 'rare', { observed_state: 'failed' })
   await insert(3, 'idle', { observed_state: 'suspended', desired_state: 'suspended' })
   await insert(3, 'draft', { purpose: 'template_draft' })

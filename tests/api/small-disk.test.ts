@@ -1,4 +1,4 @@
-// Tenants fill a small file system of its own.
+// This test has its own small file system, which tenants fill.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { type World, world } from './support.ts'
 
 const MIB = 2 ** 20
 const RESERVE = 128 * MIB
-/** The file system's own files, and writes between two readings. */
+/** The file system's own files, and writes between two readings of the free space. */
 const ROUNDING = 4 * MIB
 
 let disk: SmallFileSystem

@@ -44,7 +44,7 @@ export interface World extends AsyncDisposable {
   clock: TestClock
   ids: Ids
   base: string
-  /** On the same database. @returns its URL */
+  /** Starts a second API on the same database. @returns its URL */
   second(): Promise<string>
   a: Tenant
   a2: Tenant
@@ -83,15 +83,15 @@ type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' |
 export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | Waits | 'cors_origins'> {
   check?: boolean
   registration?: 'invitation' | 'open' | string[]
-  /** Default: no test reaches them by accident. */
+  /** The default is so high that no test reaches a limit by accident. */
   sign_in_limits?: SignInLimits
-  /** Default: mail waits until a test sends it. */
+  /** By default, mail waits until a test sends it. */
   mail?: MailConfig
-  /** Default: the deletion waits until a test runs it. */
+  /** By default, the deletion of an organization waits until a test runs it. */
   ends_organizations?: boolean
 }
 
-/** Two organizations, over a real PostgreSQL with its real roles; SQL plays the cell. */
+/** Two organizations in a real PostgreSQL with its real roles. SQL statements take the part of the cell. */
 export async function world({ check = true, ...given }: WorldOptions = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))
