@@ -14,7 +14,7 @@ const LOOK_MS = 1000
 const BAR_MIB = 400
 const PROCESSES = ['supervisor', 'postgres', 'hostd', 'api', 'cell'] as const
 
-/** Shared pages count once. `density:100` uses 100 suspended workspaces. */
+/** Measures memory, with shared pages counted once. `density:100` uses 100 suspended workspaces. */
 export async function densityRow(asked?: string): Promise<void> {
   const count = Number(asked ?? SUSPENDED)
   await withService({ ...CROWDED_SETTINGS, pool_image_gib: 24, freeze_after_seconds: 5 }, async (service, client) => {
@@ -64,7 +64,7 @@ async function measured(service: Service, client: Client, busy: OpenedWorkspace[
   return most
 }
 
-/** PostgreSQL has many processes; hostd's children are machines and do not count. */
+/** PostgreSQL's child processes are included. Those of hostd are machines, which do not count. */
 async function memoryOf(service: Service, name: (typeof PROCESSES)[number]): Promise<number> {
   return name === 'postgres' ? treeMemoryMib([service.pid(name)]) : memoryMib(service.pid(name))
 }

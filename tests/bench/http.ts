@@ -3,11 +3,11 @@ import type { Service } from '../support/service.ts'
 import { startChild } from './child.ts'
 import { measure, timed } from './harness.ts'
 
-// The reference is a bare Fastify in its own process: same queries, no checks or conventions.
+// The reference is a bare Fastify in a process of its own, with the same queries but without checks or conventions.
 
 const BATCH = 20
 
-/** A single request is too short to time. */
+/** A sample is a batch, because a single request is too short to time. */
 const batch = (request: () => Promise<unknown>) => () =>
   timed(async () => {
     for (let n = 0; n < BATCH; n++) await request()
@@ -75,7 +75,7 @@ export async function heldRow(service: Service): Promise<void> {
   )
 }
 
-/** A waiting read returns at each change of state; the last one is the end. */
+/** Repeats a waiting read, which returns at each change of state, until the operation has ended. */
 async function heldToItsEnd(client: Client, operation_id: string): Promise<{ answered_ms: number; completed_at: string }> {
   for (;;) {
     const { body } = await client.api<{ completed_at: string | null }>(`/v1/operations/${operation_id}`, { headers: { prefer: 'wait=20' } })

@@ -16,7 +16,7 @@ const CONNECTIONS = 16
 const REQUESTS = 4_000
 const SERVES = /listen=(\S+)/
 
-/** A fake cell grants everything. */
+/** The rows use a fake cell, which grants every request. */
 export async function portsRow(): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   const children: ChildProcess[] = []

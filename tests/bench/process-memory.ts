@@ -4,12 +4,12 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** Proportional set size (PSS), in MiB. */
+/** @returns the proportional set size (PSS) in MiB */
 export function memoryMib(pid: number): number {
   return Number(/^Pss:\s+(\d+)/m.exec(rollup(pid))?.[1] ?? 0) / 1024
 }
 
-/** In MiB; shared pages count once. */
+/** @returns MiB of the processes and their descendants; shared pages count once */
 export async function treeMemoryMib(roots: number[]): Promise<number> {
   let mib = 0
   for (let pids = roots; pids.length > 0; pids = await childrenOf(pids)) {
