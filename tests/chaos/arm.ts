@@ -9,7 +9,7 @@ import { patience } from '../support/patience.ts'
 
 const ACTIONS: Record<Mode, string> = { kill: 'kill9', kill_all: 'kill9', stop: 'stop', throw: 'throw' }
 
-/** A point of api or cell fires if its file is missing, and creates it. */
+/** Marker files of the points of api and cell. A point fires if its file is missing, and then creates the file. */
 export interface Markers {
   spec(mode: Mode): string
   file(name: string): string
@@ -52,7 +52,7 @@ export async function arm(service: Service, markers: Markers, point: Point, mode
   }
 }
 
-/** A point that was not reached must not fire in the next case. */
+/** Disarms a point, because a point that was not reached must not fire in the next case. */
 export async function disarm(service: Service, markers: Markers, point: Point): Promise<void> {
   if (point.owner === 'hostd') await askHostd(service, 'PUT', {})
   else writeFileSync(markers.file(point.name), '')
@@ -71,7 +71,7 @@ export function isStopped(pid: number): boolean {
   }
 }
 
-/** PUT sets hostd's points; GET returns those that have not fired. */
+/** PUT sets hostd's failpoints. GET returns those that have not fired yet. */
 function askHostd(service: Service, method: 'PUT' | 'GET', points?: Record<string, string>): Promise<Record<string, string>> {
   const socketPath = path.join(service.run_dir, 'hostd', 'socket')
   return new Promise((resolve, reject) => {

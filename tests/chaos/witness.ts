@@ -4,8 +4,8 @@ import { runOnce } from './command.ts'
 import { ceilingOf, TICK_MS, type Believed, type Witness } from './model.ts'
 
 /**
- * One answer proves memory, processes, disk, open files and timers. It uses too little CPU to prevent parking, and is no command, which
- * would keep the machine resident.
+ * One answer of this program proves memory, processes, disk, open files and timers. The program uses too little CPU to prevent parking, and
+ * runs outside of a command, which would keep the machine resident.
  */
 const WITNESS = `
 import hashlib, json, os, signal, sys, time
@@ -43,7 +43,7 @@ while True:
 `
 const START =
   'setsid python3 -c "$0" "$1" </dev/null >/dev/null 2>&1 & until [ -s "/dev/shm/$1/pid" ]; do sleep 0.05; done; cat "/dev/shm/$1/pid"'
-/** $0: the witness's directory; $1: id of the question. */
+/** Asks the witness. $0 is the witness's directory, and $1 the id of the question. */
 const ASK = `cd "$0" || exit 3
 touch "ask-$1"; kill -USR1 "$(cat pid)" || exit 3
 for turn in $(seq 800); do [ -s "said-$1" ] && cat "said-$1" && rm "said-$1" && exit; sleep 0.05; done; exit 4`
@@ -58,7 +58,7 @@ interface Testimony {
   canary: boolean
 }
 
-/** Needs exclusive access: no capture may contain an unknown witness. */
+/** Call with the exclusive lock: otherwise a concurrent capture could contain a witness that is not in its model. */
 export async function startWitness(actor: Actor, seen: Believed): Promise<void> {
   if (seen.content.witness !== null) return
   const { deaths, content } = seen
@@ -70,7 +70,7 @@ export async function startWitness(actor: Actor, seen: Believed): Promise<void> 
   actor.history.note('witness_started', { id: seen.id, name })
 }
 
-/** Checks N2 and N4, if there is a witness. */
+/** Checks N2 and N4, if the workspace has a witness. */
 export async function testify(actor: Actor, seen: Believed): Promise<void> {
   const { deaths, content } = seen
   const { witness } = content
@@ -92,7 +92,7 @@ export async function testify(actor: Actor, seen: Believed): Promise<void> {
   actor.history.count('testified')
 }
 
-/** It answered after the question: since then it may have counted once a tick. */
+/** The witness answered after the question, so since `asked_ms` it may have counted once a tick. */
 function believe(witness: Witness, seq: number, asked_ms: number): void {
   witness.floor = Math.max(witness.floor, seq)
   const counted = { ...witness, ceiling: seq + 1, at_ms: asked_ms }
