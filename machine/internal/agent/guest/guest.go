@@ -253,7 +253,7 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	g.ending.Lock()
 	g.endable = nil
 	g.ending.Unlock()
-	// Init's parent, a worker, does not reap: the pid cannot be reused.
+	// The pid cannot have been reused, because init's parent, a worker, does not reap.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	// The workers are killed before Close, while they are not reaped and their pids cannot be reused.
 	for _, pid := range in.spawner.Workers {

@@ -25,7 +25,7 @@ func UnmountInitial() {
 	mu.Lock()
 	defer mu.Unlock()
 	if !ours && isMounted() {
-		unmount() // readers keep it open
+		unmount() // safe: current readers have /proc open
 	}
 }
 
