@@ -16,6 +16,7 @@ import (
 
 // spawner starts runsc in the commands' cgroup, and runsc moves itself to the sandbox's group. A later move by hostd
 // would split a sandbox over two cgroups.
+//
 // The spawner's thread lives as long as hostd. A death signal fires when the parent *thread* ends, so runs of runsc die
 // with hostd. The next hostd kills survivors. Sandboxes inherit neither the cgroup nor the signal.
 type spawner struct {

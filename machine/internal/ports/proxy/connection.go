@@ -27,7 +27,7 @@ type connection struct {
 	reader  *bufio.Reader
 	writer  *bufio.Writer
 	address netip.Addr
-	trusted bool // comes from a trusted proxy
+	trusted bool // the connection comes from a trusted proxy
 	seat    seat
 	began   atomic.Bool
 
@@ -60,7 +60,8 @@ func (c *connection) serve() {
 	}
 }
 
-// HTTP/2 is served here to its end, which also gives false.
+// handshake returns false if the connection ended. It serves an HTTP/2 connection to its end, and then also returns
+// false.
 func (c *connection) handshake() (*tls.Conn, bool) {
 	secured := tls.Server(&owned{Conn: c.raw, of: c, done: make(chan struct{})}, c.server.tls)
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.options.Times.Head)
@@ -140,7 +141,8 @@ func (c *connection) rest() {
 	}
 }
 
-// The start of the next request is unknown, so the connection must end.
+// refuseHead answers a head that could not be parsed. The start of the next request is unknown, so the connection must
+// end.
 func (c *connection) refuseHead(err error) {
 	var problem *httpwire.Problem
 	refusal := door.Refuse("request_timeout")
@@ -155,7 +157,8 @@ func (c *connection) refuseHead(err error) {
 	c.linger()
 }
 
-// A close with unread bytes resets the connection and loses the last answer.
+// linger reads and discards the rest. A close with unread bytes would reset the connection, and the visitor would lose
+// the last answer.
 func (c *connection) linger() {
 	half, ok := c.conn.Conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -173,7 +176,7 @@ func (c *connection) public(request *httpwire.Request) door.Public {
 	return public
 }
 
-// The last address that is not a trusted proxy is the visitor's.
+// clientBehind returns the visitor's address: the last in X-Forwarded-For that is not a trusted proxy's.
 func (s *Server) clientBehind(fields httpwire.Fields, nearest netip.Addr) netip.Addr {
 	var hops []string
 	for _, field := range fields {

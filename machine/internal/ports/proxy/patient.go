@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// A new deadline for each piece would cost more than the piece.
+// patience moves a deadline only after an eighth of the wait, because a new deadline for each piece would cost more
+// than the piece.
 type patience struct {
 	set  func(time.Time) error
-	wait time.Duration // 0 is forever
+	wait time.Duration // 0: no deadline
 	at   time.Time
 }
 
@@ -28,8 +29,8 @@ type patient struct {
 	net.Conn
 	reading, writing patience
 	hurried          atomic.Bool
-	wrote            atomic.Bool // a write happened since it was last cleared
-	read             bool        // the same for reads; accessed by the reader only
+	wrote            atomic.Bool // a write happened since this was last cleared
+	read             bool        // a read happened since this was last cleared; accessed by the reader only
 }
 
 func newPatient(conn net.Conn, write time.Duration) *patient {
@@ -59,7 +60,7 @@ func (p *patient) readWithin(wait time.Duration) {
 	p.reading.wait, p.reading.at = wait, time.Time{}
 }
 
-// Concurrent and later reads end, until calm.
+// hurry ends a concurrent read at once, and later ones until calm.
 func (p *patient) hurry() {
 	p.hurried.Store(true)
 	_ = p.SetReadDeadline(time.Unix(1, 0))

@@ -40,7 +40,7 @@ func NewServer(options Options) *Server {
 	return s
 }
 
-// Serve accepts until the context ends, waits up to drain, and cuts the rest.
+// Serve accepts connections until the context ends. Then it waits up to drain for open requests, and cuts the rest.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Duration) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
@@ -78,7 +78,8 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// A refusal would need yet another connection, so this one closes at once.
+// welcome closes a connection above the limit without an answer, because an answer would need the resources of a
+// connection.
 func (s *Server) welcome(conn net.Conn) {
 	address := addressOf(conn)
 	trusted := s.trusts(address)

@@ -35,7 +35,8 @@ type upstream struct {
 	idleAt time.Time
 }
 
-// Pool keys are of one machine in one epoch, so no later machine with the address gets its connections.
+// Pool holds idle connections to apps. A key is one machine in one epoch, so no later machine at the address gets these
+// connections.
 type Pool struct {
 	mu    sync.Mutex
 	idle  map[question.Target][]*upstream
@@ -115,7 +116,7 @@ func (p *Pool) dropIf(drop func(*upstream) bool) {
 	}
 }
 
-// No end and no unexpected bytes have arrived.
+// isSilent reports that the app has neither closed the connection nor sent unexpected bytes.
 func (u *upstream) isSilent() bool {
 	raw, err := u.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -131,8 +132,8 @@ func (u *upstream) isSilent() bool {
 	return err == nil && silent
 }
 
-// Some servers, such as Python's, send the body only after the head is acknowledged, which the kernel would delay by 40
-// ms.
+// acknowledge sends a TCP acknowledgement at once, which the kernel would delay by 40 ms. Some servers, such as
+// Python's, wait for it between head and body.
 func (u *upstream) acknowledge() {
 	raw, err := u.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
