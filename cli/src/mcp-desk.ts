@@ -13,7 +13,7 @@ export function deskTools(): Tool[] {
 }
 
 function terminalTool(): Tool {
-  /** Used if the model names no offset. */
+  /** Offset up to which the model has read each terminal, used if a call names no offset. */
   const read_to = new Map<string, number>()
   return tool(
     {
