@@ -12,7 +12,7 @@ type JsonObject = { [name: string]: Json | undefined }
 
 const VERSION = '0.1.0' // App, "Versioning" 3
 
-/** Schemas with a title become components. */
+/** A schema with a title becomes a component; all others are written inline. */
 export function describe(routes: readonly Route[], base_url: string): JsonObject {
   const components = new Map<string, Json>()
   const schemaOf = (schema: unknown) => hoist(schema as Json, components)
@@ -176,7 +176,7 @@ function answerOf(answer: Answer, schemaOf: SchemaOf, is_idempotent: boolean): J
   }
 }
 
-/** `x-errors` has the codes and reasons of the route alone. */
+/** `x-errors` lists the codes and reasons that the route itself can answer. */
 function refusalsOf(route: Route): JsonObject {
   const rules: Record<string, CodeRule> = route.surface === 'app' ? APP_CODES : CELL_CODES
   const statuses = Object.keys(errorsOf(route)).map((code) => {
@@ -217,7 +217,7 @@ function hoist(schema: Json, components: Map<string, Json>): Json {
   return { $ref: `#/components/schemas/${title}` }
 }
 
-/** Without its own details a reason has those of the code. */
+/** A reason without details of its own has the details of its code. */
 function codesOf(surface: Surface, codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
   const told = (code: string, reason: string | null): JsonObject => ({
     retryable: isRetryable(surface, code, reason),

@@ -4,7 +4,7 @@ import { List, Nullable, PageQuery, strict, Timestamp, Uuid, Enum } from './comm
 
 export const ALLOWANCE_NAMES = ['cpu_hours', 'ram_gib_hours'] as const
 export type Allowance = (typeof ALLOWANCE_NAMES)[number]
-/** Seconds in an hour. */
+/** Meter units in an hour: usage is counted in seconds. */
 export const METER_UNITS = 3600
 
 /** App, "Usage and spend", `spend_cap`. */
