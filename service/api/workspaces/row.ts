@@ -76,7 +76,7 @@ export function isRunning(row: WorkspaceRow): boolean {
   return decide(seen(row), 'open').kind === 'proceed' && row.desired_state === 'running'
 }
 
-/** App, "Workspace (view)". */
+/** See the specification (App, "Workspace (view)"). */
 export function isReady(row: WorkspaceRow): boolean {
   return isRunning(row) && (row.startup === null || row.startup.state === 'ready')
 }
