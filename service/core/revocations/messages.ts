@@ -1,12 +1,12 @@
 import { isUuid } from '../../lib/ids.ts'
 
-/** Only its enforcers are asked. */
+/** The part of the installation in which a revocation is enforced. Only processes of this part must answer. */
 export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${string}`
 
-/** A revocation asks each api's listener connection. */
+/** Name of a process's listener connection. A revocation finds every api process by this name. */
 export const listenerOf = (application_name: string): string => `${application_name}-listener`
 
-/** Are all changes committed before it applied? Numbers of one asker increase. */
+/** Asks whether all changes committed before the question are applied. The numbers of one asker increase. */
 export interface RevocationQuestion {
   asker: string
   number: number

@@ -18,7 +18,7 @@ export interface KeyFile {
 }
 
 export interface SealingFolder {
-  /** An invalid file is skipped. */
+  /** Lists the valid files; an invalid file is skipped. */
   files(): Promise<KeyFile[]>
   make(name: string): Promise<KeyFile>
 }
@@ -76,7 +76,7 @@ async function keyFileOf(file: string, content: Buffer, wrapping: KeyWrapper | n
   }
 }
 
-/** The doctor only reads, and creates nothing. */
+/** Does not create the folder, because the doctor must only read. */
 async function namesIn(directory: string): Promise<string[]> {
   try {
     return await readdir(directory)

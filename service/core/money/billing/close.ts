@@ -16,7 +16,7 @@ import { invoiceLines, spansOf } from './terms.ts'
 const BATCH = 100
 const HOUR_MS = 3600_000
 
-/** The usage of a final period's last hour is in the ledger. */
+/** @returns the time before which periods are final: the usage of their last hour is in the ledger. */
 export function finalThrough(now: Date): Date {
   return periodOf(new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)).starts_at
 }
@@ -28,7 +28,8 @@ export interface Closing {
 }
 
 /**
- * Each organization and period has its own transaction, which locks nothing that a workspace needs. Several processes may run it at once.
+ * Closes all final periods. Each organization and period has its own transaction, which locks nothing that a workspace needs.
+ * Several processes may run this at the same time.
  */
 export async function closePeriods(db: Db, by: ChangeOrigin): Promise<Closing> {
   const through = finalThrough(by.now)
@@ -52,7 +53,7 @@ async function closeAll(db: Db, by: ChangeOrigin, organization_id: string, throu
   }
 }
 
-/** null: no period to close. */
+/** @returns the number of invoices; null: there is no period to close. */
 async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, through: Date): Promise<number | null> {
   const before = await db.transaction().execute((tx) => lockBilled(tx, organization_id))
   const period = before === undefined ? null : nextPeriod(before, through)
@@ -72,13 +73,13 @@ async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, thro
   return closed?.length ?? null
 }
 
-/** Earlier periods are never billed. */
+/** The next final period. An organization that was never billed begins with the latest final period: earlier ones are never billed. */
 function nextPeriod({ billed_through }: BillingState, through: Date): Period | null {
   const period = periodOf(billed_through ?? new Date(through.getTime() - 1))
   return period.ends_at <= through ? period : null
 }
 
-/** Usage after the last meter reading of the period needs credits too. */
+/** Draws credits for usage after the last meter reading of the period, which no reading has drawn. */
 async function drawRest(db: Db, organization_id: string, { terms, charged }: BillingState, period: Period): Promise<void> {
   const changes = await db.transaction().execute((tx) => listTermsBefore(tx, organization_id, period.starts_at))
   const { at_end } = spansOf(terms, changes, period, charged)
@@ -86,7 +87,7 @@ async function drawRest(db: Db, organization_id: string, { terms, charged }: Bil
   await drawGrants(db, organization_id, { included: at_end, used, period, at: rangeOf(period).to })
 }
 
-/** null: another process has closed the period. */
+/** @returns null if another process has closed the period. */
 async function close(tx: ChangeTx, { ids, now }: ChangeOrigin, organization_id: string, period: Period) {
   const row = await lockBilled(tx, organization_id)
   if (row === undefined || (row.billed_through !== null && row.billed_through >= period.ends_at)) return null

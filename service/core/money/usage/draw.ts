@@ -7,7 +7,8 @@ import { lockGrants, readGrants, writeDraws } from './grant-store.ts'
 import type { Period } from './period.ts'
 
 /**
- * @param at decides which grants have ended.
+ * Draws credits for usage beyond the allowances.
+ * @param at decides which grants have ended: these are not drawn.
  * @returns the units that credits add to the period's allowances.
  */
 export async function drawGrants(

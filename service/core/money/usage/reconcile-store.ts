@@ -5,11 +5,11 @@ import { SAMPLES, type SubjectKind } from './store.ts'
 
 export interface Difference {
   /**
-   * entries: ledger with samples. hours: hourly sums with the ledger. open: sums of open hours with samples. counters: samples with the
-   * machines' counters.
+   * What was compared. entries: ledger with samples. hours: hourly sums with the ledger. open: sums of open hours with samples. counters:
+   * samples with the machines' counters.
    */
   kind: 'entries' | 'hours' | 'open' | 'counters'
-  /** Of a workspace or volume; of an organization where sums are compared. */
+  /** Id of a workspace or volume; of an organization where sums are compared. */
   id: string
   hour: Date | null
   meter: string
@@ -20,7 +20,7 @@ export interface Difference {
 const ROWS_MAX = 100
 
 /**
- * Each comparison is one statement, so it never sees half of a concurrent write.
+ * Finds differences between the records of usage. Each comparison is one statement, so it never sees half of a concurrent write.
  * @param counters_since start of the kept counters: only workspaces first metered after it are compared with them.
  * @returns at most `ROWS_MAX` differences of each comparison.
  */

@@ -7,7 +7,7 @@ import { findLanguage, LANGUAGES } from '../../../../contract/recipes/languages.
 
 export type RecipeIssue = Issue & { reason: RecipeReason }
 
-/** Problems that need the database are checked elsewhere. */
+/** Problems of a recipe. Problems that need the database are checked elsewhere. */
 export function recipeIssues(recipe: Recipe, has_upload: boolean): RecipeIssue[] {
   const { base, files = [], steps = [], packages = [], egress } = recipe
   const { files_max, steps_max, packages_max, recipe_bytes_max } = LIMITS.build
@@ -32,7 +32,7 @@ export function parseBase(base: string): { slug: string; version: number | null 
   return slug === undefined ? null : { slug, version: version === undefined ? null : Number(version) }
 }
 
-/** null: the base is a template. */
+/** @returns the id of the upload; null: the base is a template. */
 export function uploadOf({ base = '' }: Recipe): string | null {
   return UPLOAD_BASE.exec(base)?.[1] ?? null
 }
@@ -62,7 +62,7 @@ function languageIssues({ languages = [] }: Recipe): RecipeIssue[] {
   })
 }
 
-/** They belong to the machine: created for each, or empty in a version. */
+/** Paths that a recipe must not write, because they belong to the machine: they are created for each, or empty in a version. */
 const OWNED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/etc/resolv.conf', '/etc/hostname', '/etc/hosts', '/etc/machine-id']
 
 export function pathIssues(path: string, given: string): RecipeIssue[] {

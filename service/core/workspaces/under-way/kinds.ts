@@ -4,9 +4,9 @@ export interface WorkKind {
   row: string
   by: 'cell' | 'api'
   worker: string
-  /** From the time in the row. The operator is told of work beyond it. */
+  /** Seconds after the time in the row. Work beyond it is reported to the operator. */
   deadline_seconds: number
-  /** After a killed process, a database outage or a cancelled operation. */
+  /** What ends the work after a killed process, a database outage or a cancelled operation. */
   ended_by: string
 }
 
@@ -14,7 +14,7 @@ const HOUR = 3600
 const { build, execution, exec, warm, wait } = LIMITS
 const BUILD_SECONDS = build.attempts_max * (build.seconds_max + wait.capacity_wait_seconds)
 
-/** Uploads are absent: they wait for their caller, and the api removes them after a day. */
+/** All kinds of work under way. Uploads are absent: they wait for their caller, and the api removes them after a day. */
 export const WORK_KINDS = {
   execution: {
     row: 'executions: queued or running',
