@@ -1,6 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** PostgreSQL keeps the plan for a single id; for a list, whose length it cannot know, it plans each time. */
+/**
+ * Compares a single id without a list: PostgreSQL reuses the plan of a single id, but plans each time for a list, whose length is unknown.
+ */
 export function oneOf(ids: readonly string[]): RawBuilder<string> {
   return ids.length === 1 ? sql`${ids[0]}::uuid` : sql`any(${ids}::uuid[])`
 }

@@ -2,11 +2,11 @@ import type pg from 'pg'
 
 export interface DatabaseOptions {
   url: string
-  /** See migrations/0001; null: the login's own. */
+  /** Role of the process (migrations/0001); null: the login's own role. */
   role: 'berth_api' | 'berth_cell' | null
   connections_max: number
   application_name: string
-  /** To accept a connection or answer a probe; default 1.5 s. */
+  /** Time limit to accept a connection or answer a probe; default 1.5 s. */
   answers_within_ms?: number
 }
 

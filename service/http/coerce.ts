@@ -2,7 +2,7 @@ import type { TSchema } from 'typebox'
 
 type Coercion = (text: string) => unknown
 
-/** Decimal only: not 0x10, 1e3, +5 or a number beyond the safe range. */
+/** Decimal integers only: not 0x10, 1e3, +5 or a number beyond the safe range. */
 const INTEGER = /^-?\d{1,16}$/
 const COERCIONS: Partial<Record<string, Coercion>> = {
   integer: (text) => (INTEGER.test(text) ? Number(text) : text),

@@ -9,11 +9,11 @@ import type { Reply } from './call.ts'
 import { refusal } from './envelope.ts'
 import type { LogShare } from './log-share.ts'
 
-/** No cache may keep an answer unless its route declares it: a kept token or secret could not be removed. */
+/** No cache may store an answer unless its route declares it, because a stored token or secret could not be removed. */
 export const NO_STORE = 'no-store'
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** With `declared`, refuses undeclared answers. */
+/** Sends an answer. With `declared`, undeclared answers are refused. */
 export async function send(declared: Declared | null, request: FastifyRequest, reply: FastifyReply, answer: Reply): Promise<FastifyReply> {
   if ('websocket' in answer) throw new Error('a WebSocket was answered to a request that asked for none')
   if ('stream' in answer) {
@@ -52,7 +52,7 @@ export function sendRefusal(
 ): FastifyReply {
   logRefusal({ surface, logger, log_share }, route, request.id, failure)
   const { status, headers, body } = refusal(surface, failure, request.id)
-  // The rest of a body that is too large is not read.
+  // The connection is closed, because the rest of a body that is too large is not read.
   if (status === 413) reply.header('connection', 'close')
   return reply
     .code(status)
