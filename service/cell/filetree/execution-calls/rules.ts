@@ -40,10 +40,7 @@ export function executionOf(body: ExecStart): AskedExecution {
   return { execution_id, fingerprint, output_limit_bytes, asked: { ...asked, timeout_ms }, shown }
 }
 
-/**
- * A command may only start inside the tree. The rest of the machine does not belong to the caller (Cell,
- * "Execution").
- */
+/** A command may only start inside the tree. The rest of the machine does not belong to the caller (Cell, "Execution"). */
 function refuseOutside(cwd: string): void {
   const plain = posix.normalize(cwd)
   if (plain === TREE_ROOT || plain.startsWith(`${TREE_ROOT}/`)) return
@@ -79,7 +76,7 @@ export function shownArgv(argv: readonly string[]): Pick<ShownCommand, 'argv' | 
   const told: string[] = []
   let left: number = LIMITS.exec.argv_listed_bytes
   for (const word of argv) {
-    left -= 1 // charges an empty argument too: otherwise their number would be unlimited
+    left -= 1 // otherwise empty arguments would have no limit
     if (left <= 0) return { argv: told, argv_truncated: true }
     const bytes = Buffer.from(word)
     if (bytes.length > left) {

@@ -8,7 +8,7 @@ import { encodeEntry } from './entries.ts'
 
 const JOIN_BYTES = 64 << 10
 
-/** @param before null if the host has no copy of the tree */
+/** @param before null: the host's copy is empty */
 export async function* copyEntries(
   blobs: Pick<Blobs, 'get'>,
   before: DirectoryEntry | null,

@@ -2,8 +2,7 @@ import { Compile } from 'typebox/compile'
 import { TreeEntry } from '../../../../contract/internal/host-trees.ts'
 import { HostFailure } from '../../host/hostd.ts'
 
-// The format is that of contract/internal/host-trees.ts: one line of JSON for each entry, and a file's content after
-// its line.
+// The format is that of contract/internal/host-trees.ts: one line of JSON for each entry, and a file's content after its line.
 
 const entry = Compile(TreeEntry)
 const LINE_BYTES_MAX = 64 << 10

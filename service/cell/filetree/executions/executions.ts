@@ -42,9 +42,7 @@ export interface ExecutionRequest extends ExecutionKey {
 }
 
 export interface Executions {
-  /**
-   * A run continues when its callers disconnect. @throws a Failure for every refusal; no command has run in that case
-   */
+  /** A run continues when its callers disconnect. @throws a Failure for every refusal; no command has run in that case */
   run(asked: ExecutionRequest): Promise<{ row: ExecutionRow; ran: boolean }>
   find(key: ExecutionKey): Promise<ExecutionRow | null>
   /** Called at the start. The progress of executions of an earlier process is unknown, so they end as lost. */
@@ -110,8 +108,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
       await dropEndedMachines(deps.db, deps.cell_id)
     },
     async endAbandoned() {
-      // The rows are read before `live` is checked: an execution that begins later is live, and an ended one accepts
-      // no second result.
+      // The rows are read before `live` is checked: an execution that begins later is live, and an ended one accepts no second result.
       const abandoned = (await readUnfinished(deps.db, deps.cell_id)).filter((key) => !live.has(nameOf(key)))
       const why = new Unsuccessful('lost', 'lease_expired', 'How the command ended could not be written down')
       for (const key of abandoned) await endExecution(deps.db, { ...key, result: nothing(why), fence: null, now: deps.clock.now() })

@@ -63,7 +63,7 @@ export async function followToEnd(agent: AgentLink, session_id: string, limit_by
 
 export interface OutputSink {
   readonly bytes: number
-  /** @param data is only valid during the call: a sink must copy what it stores */
+  /** @param data is valid only during the call */
   add(data: Buffer): void
 }
 

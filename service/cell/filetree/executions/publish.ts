@@ -23,10 +23,7 @@ interface Next {
   changed_truncated: boolean
 }
 
-/**
- * Commits the revision and the result atomically. The changes are read before the machine is stopped: the stop takes
- * longer.
- */
+/** Commits the revision and the result atomically. The changes are read before the machine is stopped: the stop takes longer. */
 export async function publish(run: Run, begun: StartedMachine, output: Output): Promise<Result> {
   const { deps, workspace_id, base } = run
   using publication = deps.trees.begin(workspace_id)

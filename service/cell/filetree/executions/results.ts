@@ -2,10 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { ExecutionDeps } from './run.ts'
 import { emptyOldResults, type ExecutionRow, readOwner } from './store.ts'
 
-/**
- * Empties the oldest results of an organization above its limit. One command may store 32 MiB of output and 10,000
- * paths for days.
- */
+/** Empties the oldest results of an organization above its limit. One command may store 32 MiB of output and 10,000 paths for days. */
 export interface BoundedResults {
   note(workspace_id: string, row: Pick<ExecutionRow, 'stdout' | 'stderr' | 'changed'>): Promise<void>
 }

@@ -58,10 +58,7 @@ export interface Run extends ExecutionKey {
 export interface Command {
   exec: PlainExec
   output_limit_bytes: number
-  /**
-   * Set if the proxy injects secrets into requests of the command. The guest must then trust the proxy's certificate
-   * authority.
-   */
+  /** Set if the proxy injects secrets into requests of the command. The guest must then trust the proxy's certificate authority. */
   trusting?: {
     /** @returns false if the guest cannot use the certificate authority; the command runs nevertheless */
     bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: CallBounds): Promise<boolean>
@@ -165,10 +162,7 @@ export async function begin(run: Run): Promise<StartedMachine> {
   }
 }
 
-/**
- * An unreachable host may have restarted. The next start reports the state of the host's copy, so this error is
- * ignored.
- */
+/** An unreachable host may have restarted. The next start reports the state of the host's copy, so this error is ignored. */
 async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   try {
     await moved
@@ -230,7 +224,7 @@ function notStarted(cause: string | null): Unsuccessful {
   return new Unsuccessful('failed', 'exec_failed_to_start', cause ?? 'The command could not start')
 }
 
-/** Stops the machine. After this call no process of the command runs. */
+/** Afterwards no code of the machine runs. */
 export async function end(run: Run): Promise<void> {
   await timed(run, 'stop', () => retryUnreachable(() => run.deps.host.stop(commandHeader(run, 'stop'))))
 }

@@ -40,8 +40,8 @@ export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tr
 }
 
 /**
- * The header with the tree's revision, also for calls that are refused before their tree is read.
- * Only a token for the workspace receives the header (Cell, "File-first rules" 4).
+ * The header with the tree's revision, also for calls that are refused before their tree is read. Only a token for the workspace receives
+ * the header (Cell, "File-first rules" 4).
  */
 export function revisionHeaders({ trees, table }: Pick<TreeDeps, 'table' | 'trees'>) {
   return async (route: Route, who: Who): Promise<Record<string, string>> => {

@@ -100,10 +100,7 @@ function wanting(prefix: string): DiffCourse['wants'] {
   }
 }
 
-/**
- * A position in the differences between two revisions. Revisions never change, so a count of differences is a stable
- * position.
- */
+/** A position in the differences between two revisions. Revisions never change, so a count of differences is a stable position. */
 interface Place {
   from: number
   to: number

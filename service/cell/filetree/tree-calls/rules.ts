@@ -65,7 +65,7 @@ export function notEmpty(path: string): Failure {
   return fail('conflict', 'not_empty', 'The directory is not empty', { details: { path } })
 }
 
-/** Must run before any other check of the request. */
+/** Precedes any other check of the request. */
 export function checkInside(path: string, purpose: Purpose): string {
   if (leavesTree(path)) throw refusalOf({ kind: 'outside' }, path, purpose)
   return path

@@ -144,8 +144,7 @@ async function targetOf(
   }
   const is_missing = resolved.kind === 'missing' || resolved.kind === 'no_parent'
   if (!is_missing || !create_parents) throw refusalOf(resolved, path, 'change')
-  // `makeParents` makes all names but the last. The placeholder `-` is the last name, so the missing directory itself
-  // is made.
+  // `makeParents` makes all names but the last. The placeholder `-` is the last name, so the missing directory itself is made.
   const rest = resolved.kind === 'no_parent' ? resolved.rest : []
   const by_link = resolved.kind === 'no_parent' && resolved.by_link
   const { names, changes } = makeParents({ path: resolved.path, rest: [...rest, '-'], by_link }, path, now.getTime())

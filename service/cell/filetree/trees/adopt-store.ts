@@ -17,8 +17,7 @@ export interface StoreAdoption {
 }
 
 export async function adoptStoreRevision(db: Db, { workspace_id, store, blobs, lasts, now }: StoreAdoption): Promise<AdoptResult> {
-  // The record is read before the row. A record is written after its row, so only a restored database has a row older
-  // than the record.
+  // The record is read before the row. A record is written after its row, so only a restored database has a row older than the record.
   const last = await lasts.newest(workspace_id)
   const row = await readTree(db, workspace_id)
   if (last === null || row === null || row.revision >= last.revision) return 'current'

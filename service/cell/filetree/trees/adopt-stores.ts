@@ -23,16 +23,15 @@ interface Noted {
 const ROWS_A_READ = 1000
 
 /**
- * After a restore of the database, each tree continues at its last acknowledged revision (decisions 70 and 297).
- * This must finish before the rest of the cell acts.
+ * After a restore of the database, each tree continues at its last acknowledged revision (decisions 70 and 297). This must finish before
+ * the rest of the cell acts.
  */
 export async function adoptStoreRevisions(context: FollowContext, signal: AbortSignal): Promise<void> {
   const noted = await readNoted(context.trees)
   for (let at = 0; at < noted.length; at += ROWS_A_READ) {
     signal.throwIfAborted()
     const some = noted.slice(at, at + ROWS_A_READ)
-    // The rows are read after the records. A record is only made for an existing row, so only a restored database
-    // lacks the row.
+    // The rows are read after the records. A record is only made for an existing row, so only a restored database lacks the row.
     const ids = some.map(({ workspace_id }) => workspace_id)
     const known = await readKnown(context.db, ids)
     for (const one of some) await compare(context, one, known.get(one.workspace_id))

@@ -6,14 +6,14 @@ import type { Clock } from '../../../lib/clock.ts'
 import { syncFolder } from '../../../lib/sync-folder.ts'
 import { type BlobPart, type Blobs, BlobError, type Digest, partOfBlob } from './blobs.ts'
 
-/** Maximum number of parallel writes or syncs of one call. */
+/** Maximum parallel writes or syncs of one call. */
 const AT_ONCE = 16
 const DIGEST = /^[0-9a-f]{64}$/
 
 export interface BlobFiles extends Blobs {
-  /** Yields the blobs last used before `before` and after `after` (milliseconds), one folder after another. */
+  /** Blobs last used before `before` and after `after` (milliseconds), folder by folder. */
   unusedSince(before: Date, after?: number): AsyncIterable<Digest>
-  /** @returns true if the blob is deleted, false if a writer used the blob since `before` */
+  /** @returns true if the blob is gone, false if a writer used it since `before` */
   deleteUnused(digest: Digest, before: Date): Promise<boolean>
   /** Restores blobs that an interrupted sweep left in the trash. Deletes temporary files of writers from before `before`. */
   dropLeftovers(before: Date): Promise<void>
@@ -29,8 +29,8 @@ interface BlobFolder {
 }
 
 /**
- * Stores blobs as files `<two digits>/<digest>` of one folder. A writer syncs a temporary file and renames it.
- * The mtime of a file is the time at which a writer last used the blob.
+ * Stores blobs as files `<two digits>/<digest>` of one folder. A writer syncs a temporary file and renames it. The mtime of a file is the
+ * time at which a writer last used the blob.
  */
 export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
   const blobs: BlobFolder = { folder, temporary: path.join(folder, 'tmp'), trash: path.join(folder, 'trash'), clock }
@@ -64,8 +64,7 @@ async function put(blobs: BlobFolder, contents: readonly Buffer[], stored: (cont
 }
 
 async function store(blobs: BlobFolder, digest: Digest, content: Buffer, stored: (content: Buffer) => void): Promise<void> {
-  // An existing blob is compared with its content: a damaged one is written again, since the caller relies on the
-  // blob.
+  // An existing blob is compared with its content: a damaged one is written again, since the caller relies on the blob.
   if ((await use(blobs, digest)) && (await holds(fileOf(blobs, digest), content))) return
   await write(blobs, digest, content)
   stored(content)
@@ -103,8 +102,7 @@ async function write(blobs: BlobFolder, digest: Digest, content: Buffer): Promis
 async function get(blobs: BlobFolder, digest: Digest, part: BlobPart | undefined): Promise<Buffer> {
   const content = await read(fileOf(blobs, digest))
     .catch(async (error: unknown) => {
-      // A sweep may have moved the blob to the trash, and moves a used blob back. So the trash is read, and the file
-      // again.
+      // A sweep may have moved the blob to the trash, and moves a used blob back. So the trash is read, and the file again.
       if (isMissing(error)) return read(path.join(blobs.trash, digest)).catch(() => read(fileOf(blobs, digest)))
       throw error
     })
@@ -146,8 +144,7 @@ async function deleteUnused(blobs: BlobFolder, digest: Digest, before: Date): Pr
     if (isMissing(error)) return true
     throw error
   }
-  // The blob is in the trash. A writer that comes now writes the blob again; a writer that found the blob before has
-  // changed its mtime.
+  // The blob is in the trash. A writer that comes now writes the blob again; a writer that found the blob before has changed its mtime.
   if (await wasUsedBefore(away, before)) {
     await rm(away, { force: true })
     return true

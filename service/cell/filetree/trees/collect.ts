@@ -44,8 +44,7 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
       const removed = await collectTree(context, store_id)
       if (removed > 0) log.info({ workspace_id: store_id, removed }, 'removed unreferenced blobs')
     } catch (error) {
-      // A damaged tree must not stop the collection of others. Its blobs are not removed, because its references are
-      // unknown.
+      // A damaged tree must not stop the collection of others. Its blobs are not removed, because its references are unknown.
       log.error({ err: error, workspace_id: store_id }, 'a tree could not be collected')
       trees.leftovers.collected(store_id, clock.now())
       await noteCollected(db, store_id, clock.now())
@@ -54,10 +53,8 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
 }
 
 /**
- * Removes blobs that no root references, unless a writer used them within the grace time or since the oldest running
- * publication began.
- * A fork made meanwhile has one of the roots that were read, or a later root. A later revision consists of blobs that
- * its publication used,
+ * Removes blobs that no root references, unless a writer used them within the grace time or since the oldest running publication began. A
+ * fork made meanwhile has one of the roots that were read, or a later root. A later revision consists of blobs that its publication used,
  * and of blobs of its base. The base is marked, or was itself published later.
  */
 export async function collectTree(context: CollectContext, store_id: string): Promise<number> {

@@ -9,8 +9,8 @@ type TextEdit = NonNullable<FilePatch['edits']>[number]
 const TURN_MS = 20
 
 /**
- * The rules are those of machine/internal/agent/files. An edit reads the text at most three times, and a limit bounds
- * all edits of a patch.
+ * The rules are those of machine/internal/agent/files. An edit reads the text at most three times, and a limit bounds all edits of a
+ * patch.
  */
 export async function applyEdits(content: Buffer, edits: readonly TextEdit[]): Promise<{ content: Buffer; replacements: number }> {
   if (!isText(content)) throw fail('validation_failed', 'edit_not_text', 'The file is not UTF-8 text')
@@ -91,8 +91,7 @@ function copy(source: Buffer, from: number, to: number, target: Buffer, at: numb
 }
 
 /**
- * Reads each byte once (Knuth-Morris-Pratt). The time of Buffer.indexOf grows with the product of both lengths for
- * repetitive texts.
+ * Reads each byte once (Knuth-Morris-Pratt). The time of Buffer.indexOf grows with the product of both lengths for repetitive texts.
  * @returns -1 at the end
  */
 function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () => number {

@@ -5,7 +5,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 const BRACES_MAX = 3
 
 export interface Glob {
-  /** False if the glob matches a name in any directory. */
+  /** false: it matches the name in any directory. */
   of_path: boolean
   matches(subject: string): boolean
   /** Set for a glob that ends with `/**`: tells whether all contents of a directory match. */
@@ -47,7 +47,7 @@ function isGlob(text: string): boolean {
   return groups === 0
 }
 
-/** @returns -1 if the character class does not end or is empty */
+/** @returns -1 if the class does not end or is empty */
 function endOfClass(text: string, from: number): number {
   let i = from + 1
   if (text[i] === '^' || text[i] === '!') i++

@@ -4,8 +4,8 @@ import type { DiskReserve } from '../../../lib/disk-reserve.ts'
 import { TreeFull } from './full.ts'
 
 /**
- * Limits the bytes that a workspace writes in an hour. Earlier revisions stay that long, beyond the size limit:
- * a caller that rewrites one file over and over would fill the disk.
+ * Limits the bytes that a workspace writes in an hour. Earlier revisions stay that long, beyond the size limit: a caller that rewrites
+ * one file over and over would fill the disk.
  */
 export interface Growth {
   /** @throws TreeFull if too much was written within the hour; dependency_unavailable if the disk is nearly full */

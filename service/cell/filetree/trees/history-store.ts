@@ -11,7 +11,7 @@ export interface KeptRevision {
   made_by: MadeBy | null
 }
 
-/** Newest first: the first revision is the current one. */
+/** Newest first; the first is the current revision. */
 export async function readRevisions(db: Db, workspace_id: string, before: number | null, limit: number): Promise<KeptRevision[]> {
   const below = before === null ? sql`true` : sql`revision < ${before}`
   const { rows } = await sql<KeptRevision>`

@@ -1,6 +1,6 @@
 import { open, stat, utimes } from 'node:fs/promises'
 
-/** Writes a file whose mtime is the time of the mark, so that the time survives a restart. */
+/** A file's mtime survives a restart. */
 export async function writeMark(mark: string, now: Date): Promise<void> {
   await using file = await open(mark, 'w', 0o600)
   await file.sync()

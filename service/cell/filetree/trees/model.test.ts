@@ -8,7 +8,7 @@ import { changeOf, diffTrees, noCounts } from './diff.ts'
 import type { DirectoryEntry, Entry } from './entries.ts'
 import { editTree, emptyRoot, findEntry, listEntries, type TreeChange } from './tree.ts'
 
-/* The model is a map from paths to entries. After each step, the tree must equal the model. */
+/* After each step, the tree must equal the model: a map from paths to entries. */
 
 type Model = ReadonlyMap<string, Entry>
 type Step =

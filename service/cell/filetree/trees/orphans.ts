@@ -21,9 +21,8 @@ const DAY_MS = 24 * 3600 * 1000
 const MARK = 'stranger'
 
 /**
- * Removes trees without a row after the quarantine, since a restored database may lack later workspaces (decision
- * 70).
- * @returns the number of removed folders
+ * Removes trees without a row after the quarantine, since a restored database may lack later workspaces (decision 70). @returns the
+ * number of removed folders
  */
 export async function removeOrphanTrees(context: OrphansContext, signal: AbortSignal): Promise<number> {
   const { db, trees, log } = context

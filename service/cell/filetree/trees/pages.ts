@@ -3,9 +3,8 @@ import { BlobError } from './blobs.ts'
 import { type Entry, type PageRef, weightOf } from './entries.ts'
 
 /*
- * A directory is a tree of pages, split by the bytes of its names. A branch has one page for each byte after the
- * common prefix.
- * Pages depend on the names alone, so equal directories have equal pages, whatever edits made them.
+ * A directory is a tree of pages, split by the bytes of its names. A branch has one page for each byte after the common prefix. Pages
+ * depend on the names alone, so equal directories have equal pages, whatever edits made them.
  */
 
 export const LEAF_NAMES_MAX = 128
@@ -22,7 +21,7 @@ interface Leaf {
 interface Branch {
   kind: 'branch'
   prefix: string
-  /** The key is the byte after the prefix, or '' for the name that equals the prefix. */
+  /** By the byte after the prefix; '' for the name that equals the prefix. */
   children: readonly (readonly [key: string, page: Page])[]
 }
 type Page = { kind: 'stored'; ref: PageRef } | Leaf | Branch
@@ -31,7 +30,7 @@ export interface PageReads {
   blobs: Pick<Blobs, 'get'>
 }
 
-/** The edits must be sorted by name, and each name must occur once. */
+/** Edits must be sorted and distinct. */
 export async function editPages(reads: PageReads, ref: PageRef | null, edits: readonly Edit[]): Promise<Page | null> {
   return edit(reads, ref === null ? null : { kind: 'stored', ref }, edits)
 }

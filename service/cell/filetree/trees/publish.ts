@@ -54,14 +54,12 @@ export interface PublishOptions {
 export interface Publication extends Disposable {
   put(contents: readonly Buffer[]): Promise<Digest[]>
   /**
-   * Applies changes to the base and makes the next revision, atomically and durably.
-   * `options.contents` are stored only after the size limits were checked.
-   * @throws TreeMoved, TreeBusy, TreeFull, TreeMismatch, and a Failure for invalid names
+   * Applies changes to the base and makes the next revision, atomically and durably. `options.contents` are stored only after the size
+   * limits were checked. @throws TreeMoved, TreeBusy, TreeFull, TreeMismatch, and a Failure for invalid names
    */
   publish(base_revision: number, changes: readonly TreeChange[], options?: PublishOptions): Promise<Revision>
   /**
-   * Copies an earlier revision that is still stored into a new revision on the base.
-   * @throws TreeMoved, TreeBusy, TreeFull, RevisionGone
+   * Copies an earlier revision that is still stored into a new revision on the base. @throws TreeMoved, TreeBusy, TreeFull, RevisionGone
    */
   restore(base_revision: number, revision: number, made_by?: MadeBy): Promise<Revision>
 }
@@ -153,8 +151,8 @@ async function baseOf(stores: Stores, workspace_id: string, base_revision: numbe
   if (base === null) throw new TreeMoved(base_revision)
   if (base.execution_id !== null) throw new TreeBusy(base.execution_id)
   if (base.revision !== base_revision) throw new TreeMoved(base.revision)
-  // The database may have been restored since this process started. The row then follows the record, so that no
-  // acknowledged number is reused.
+  // The database may have been restored since this process started. The row then follows the record, so that no acknowledged number is
+  // reused.
   const last = await lastRevisionsOf(stores, await storeOf(stores, workspace_id)).newest(workspace_id)
   if (last !== null && last.revision > base_revision && (await followStore(stores, workspace_id)) === 'followed') {
     throw new TreeMoved(last.revision)
@@ -180,8 +178,8 @@ async function commit(
   const { stores } = publisher
   const { entries, bytes } = sizeUnder(base, edited.root)
   await failpoint('tree.T0')
-  // A change that only shrinks the tree is stored even on a full disk. A smaller content that replaces a larger one
-  // is not: both are stored for an hour.
+  // A change that only shrinks the tree is stored even on a full disk. A smaller content that replaces a larger one is not: both are
+  // stored for an hour.
   const { contents } = said
   if (contents.length === 0 && isSmaller(base, edited.root)) await blobsOf(stores, workspace_id).put(edited.blobs)
   else await putCounted(publisher, workspace_id, base.bytes_max, [...contents, ...edited.blobs])

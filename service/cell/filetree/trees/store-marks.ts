@@ -8,8 +8,8 @@ const BEHIND = 'behind'
 const STRANGER = 'stranger'
 
 /**
- * Marks a store that has newer contents than the database. They are retained for a time, because another restore may
- * bring rows that reference them.
+ * Marks a store that has newer contents than the database. They are retained for a time, because another restore may bring rows that
+ * reference them.
  */
 export async function markStoreAhead(store: string, now: Date): Promise<void> {
   await writeMark(path.join(store, BEHIND), now)

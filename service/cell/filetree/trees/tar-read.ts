@@ -28,7 +28,7 @@ export class TarReader {
   #pending: Buffer = Buffer.alloc(0)
   #content_left = 0
   #padding_left = 0
-  /** null: the current file is not sparse. */
+  /** null: not sparse. */
   #holes: Holes | null = null
   #bytes_left: number
   readonly #too_large: () => Error
@@ -137,7 +137,7 @@ export class TarReader {
     return bytes ?? Buffer.alloc(0)
   }
 
-  /** @returns null at the end of the source, if `may_end` is set and no byte was read */
+  /** @returns null at the end of the source, if `may_end` and no byte was read */
   async #take(bytes: number, may_end: boolean, may_be_short = false): Promise<Buffer | null> {
     const pieces: Buffer[] = []
     for (let left = bytes; left > 0;) {

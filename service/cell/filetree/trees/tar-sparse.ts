@@ -8,10 +8,7 @@ interface Piece {
 export interface Holes {
   size: number
   pieces: Piece[]
-  /**
-   * Where the list of pieces is. `in_content`: before the content (version 1.0). `goes_on`: in extension blocks that
-   * follow.
-   */
+  /** Where the list of pieces is. `in_content`: before the content (version 1.0). `goes_on`: in extension blocks that follow. */
   map: 'in_content' | 'goes_on' | 'whole'
 }
 
@@ -45,8 +42,7 @@ function addPieces(holes: Holes, block: Buffer, { at, count }: { at: number; cou
 }
 
 /**
- * The format is the number of pieces, then the offset and size of each. Each number has its own line, and the list is
- * padded to a block.
+ * The format is the number of pieces, then the offset and size of each. Each number has its own line, and the list is padded to a block.
  */
 export async function piecesOfMap(nextBlock: () => Promise<Buffer>): Promise<Piece[]> {
   let block: Buffer = Buffer.alloc(0)

@@ -5,7 +5,7 @@ import { countEdit, type Counts, noCounts } from './diff.ts'
 import { bytesOf, type DirectoryEntry, type Entry, nameOf, type TreePath } from './entries.ts'
 import { type Edit, editPages, findName, findNames, insideOf, pack, type PageReads, savePages, unpack, walkNames } from './pages.ts'
 
-/** The paths of changes must differ. A change below a directory of a `put` is applied inside the new directory. */
+/** Paths must differ. A change below a directory that is put applies inside it. */
 export type TreeChange =
   /** A directory is put with everything that its page references. */
   | { kind: 'put'; path: TreePath; entry: Entry }

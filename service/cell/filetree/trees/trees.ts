@@ -18,24 +18,18 @@ import { blobsOf, filesOf, folderOf, followStore, lastRevisionsOf, noteRevision,
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export interface Trees {
-  /** @returns null if no file-first workspace has this id */
+  /** null: no file-first workspace has this id. */
   current(workspace_id: string): Promise<Revision | null>
   revision(workspace_id: string): Promise<number | null>
-  /** @returns null if the revision has been removed or never existed */
+  /** null: the revision is not kept or never existed. */
   at(workspace_id: string, revision: number): Promise<Revision | null>
   blobs(workspace_id: string): Blobs
   begin(workspace_id: string): Publication
-  /**
-   * Runs the work on a workspace one at a time in this process. A conflict with another process appears at the
-   * publication.
-   */
+  /** Runs the work on a workspace one at a time in this process. A conflict with another process appears at the publication. */
   inWorkspaceQueue<T>(workspace_id: string, work: () => Promise<T>): Promise<T>
   /** Removes the row, the revisions and the keys. The store is removed with the last of its trees. */
   remove(workspace_id: string): Promise<void>
-  /**
-   * The store with the contents of a workspace: its own, or that of the first workspace in its chain of forks. The
-   * store never changes.
-   */
+  /** The store with the contents of a workspace: its own, or that of the first workspace in its chain of forks. The store never changes. */
   storeOf(workspace_id: string): Promise<string>
   stored(): Promise<string[]>
   store(store_id: string): BlobFiles
