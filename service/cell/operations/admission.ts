@@ -21,12 +21,12 @@ export function admit({ required, host, created_at, now }: StartQuestion): Admis
   const exceeded = RESOURCES.filter((name) => required[name] > host_class[name])
   if (exceeded.length > 0) return { kind: 'refuse', error: exceedsHost(required, host_class, exceeded) }
   const deadline_at = waitsUntil(created_at)
-  // A caller that was told the deadline does not expect a later start.
+  // The caller was told this deadline and does not expect a later start, so the operation fails now.
   if (now >= deadline_at) return { kind: 'refuse', error: noRoom(required, created_at, now) }
   return { kind: 'ask', deadline_at }
 }
 
-/** App, "Capacity wait". */
+/** The deadline of a wait for capacity (App, "Capacity wait"). */
 export function waitsUntil(created_at: Date): Date {
   return new Date(created_at.getTime() + LIMITS.wait.capacity_wait_seconds * 1000)
 }

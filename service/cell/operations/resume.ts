@@ -16,7 +16,7 @@ const END: RunningEnd = {
   result: {},
 }
 
-/** The checkpoint stays until the next one is committed. */
+/** The checkpoint is not deleted before the next one is committed. */
 export const resume: OperationKind = {
   async drive(job) {
     if (job.operation.step === COMMITTED) return completeEarlier(job, END)

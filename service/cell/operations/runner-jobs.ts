@@ -62,7 +62,7 @@ export function run(options: RunnerOptions, state: State, operation: Taken, plac
   enter()
 }
 
-/** Schedules another attempt: the failure says nothing about the operation (database away, our own mistake). */
+/** Schedules another attempt after a failure that the operation did not cause (database unavailable, error of the service). */
 export function scheduleRetry(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {
   if (options.signal.aborted) return
   const { log } = options.cell

@@ -24,7 +24,7 @@ export class NoSecrets extends Error {
   }
 }
 
-/** The agent may fail to end a step at its timeout. */
+/** Added to the timeout of a step, because the agent may fail to end the step. */
 const LATE_MS = 60_000
 const LOOK_MS_MIN = 10
 const LOOK_MS_MAX = 500
@@ -40,7 +40,7 @@ export async function runStep(guest: StartupGuest, step: Step, owner_id: string)
   } catch (error) {
     const { name } = step.run
     if (error instanceof NoSecrets) return failure(name, error.reason, null, error.message)
-    if (error instanceof Failure) return failure(name, 'startup_failed', null, error.message) // the guest refused it: no disk, too many sessions
+    if (error instanceof Failure) return failure(name, 'startup_failed', null, error.message) // the guest refused the session: no disk, too many sessions
     throw error
   }
 }
@@ -96,7 +96,7 @@ async function becomesReady(guest: StartupGuest, service_id: string, ready: Step
   return false
 }
 
-/** null: it still runs after the limit. */
+/** @returns null if the command still runs after the limit */
 async function endOf(guest: StartupGuest, session_id: string, limit_ms: number): Promise<ExecSession | null> {
   const until_ms = performance.now() + limit_ms
   for (let wait_ms = LOOK_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, LOOK_MS_MAX)) {

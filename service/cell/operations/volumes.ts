@@ -8,7 +8,7 @@ import { callHost, claimedRow, prepareCapture, takeOver, type Job, type Operatio
 import { endAttempt } from './store.ts'
 import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** Without a machine, the volume comes with the next start. */
+/** If the workspace has no machine, its next start attaches the volume. */
 export const attach: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -53,7 +53,7 @@ export const detach: OperationKind = {
 
 type Write = Parameters<typeof endAttempt>[4]
 
-/** If the host fails, the row still says which volumes the machine should have. */
+/** If the host fails, the rows still define which volumes the machine should have. The next start follows them. */
 async function undo(job: Job, error: OperationError, write: Write): Promise<void> {
   const { cell, operation } = job
   const seen = await readMachineRow(cell.db, operation.workspace_id)
@@ -73,7 +73,7 @@ async function setBack(job: Job, seen: MachineRow): Promise<void> {
   }
 }
 
-/** No command sees a mix of old and new volumes. */
+/** Lets running calls end first, so that no command sees a mix of old and new volumes. */
 async function setVolumes(job: Job, seen: MachineRow, volumes: MachineVolume[]): Promise<void> {
   if (!hasMachine(seen)) return
   await prepareCapture(job, seen.id)
