@@ -21,7 +21,7 @@ export async function countTransitions(service: Service, history: History, stopp
   }
 }
 
-/** A run without parking, kills or witnesses is a violation, because it proves nothing about them. */
+/** A run without parking, witnesses, reads and commands is a violation, because it proves nothing about them. */
 export function judgeCoverage(history: History): void {
   const wanted = [...MOVES.map((move) => `move_${move}`), 'testified', 'read', 'read_from_disk', 'ran']
   for (const what of wanted)

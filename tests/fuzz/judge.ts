@@ -8,11 +8,11 @@ import { depth } from '../support/depth.ts'
 import { testSeed } from '../support/seed.ts'
 import { requestsOf, type Fuzzed } from './requests.ts'
 
-/** A number, not a time: a slow computer proves as much. */
+/** The extent is a number of requests, not a time, so that a slow computer proves as much. */
 const REQUESTS = depth({ short: 40, long: 3000 })
-/** Only a stream may last as long as its command; this suffices on a busy computer. */
+/** Limit of an answer on a busy computer. Only a stream may last longer, as long as its command. */
 const ANSWER_MS = 30_000
-/** The tested service has no package mirror. */
+/** This refusal is expected, because the tested service has no package mirror. */
 const NOT_CONFIGURED = '"reason":"package_search_unavailable"'
 
 export async function fuzz(

@@ -9,10 +9,10 @@ import type { Script } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
 import { patience } from '../support/patience.ts'
 
-// A hostile agent may begin an answer and never end it. No answer outlasts its deadline or its caller.
+// A hostile agent may begin an answer and never end it. No answer may last longer than its deadline or its caller.
 
 let bench: Bench
-/** Its deadlines lie far beyond the end of every test. */
+/** Gateway whose deadlines lie far beyond the end of every test. */
 let patient: Bench
 before(async () => {
   bench = await openBench({ agent_deadlines: SOON })
@@ -26,7 +26,7 @@ after(async () => {
   await patient[Symbol.asyncDispose]()
 })
 
-/** Far above the deadlines, and bounded. */
+/** Limit of a test, far above the deadlines of the gateway. */
 const SOON_ENOUGH = { timeout: patience(6000) }
 
 type Asked = [method: string, path: string, init?: Parameters<Bench['call']>[2]]

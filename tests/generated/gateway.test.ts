@@ -40,7 +40,8 @@ describe('every route of the gateway', () => {
   beforeEach(() => {
     bench.table.entries.set(bench.workspace_id, good)
     bench.agent.script = null
-    // A silent agent would be waited for until its deadline: one test does so, with a short one.
+    // The agent refuses connections at once: a silent agent would delay each test until its deadline. One test covers silence, with a short
+    // deadline.
     setUpgrade((_request, socket) => socket.destroy())
   })
   after(() => bench[Symbol.asyncDispose]())
@@ -112,7 +113,7 @@ describe('every route of the gateway', () => {
     }
     set({ machine: null })
     await served('503 dependency_unavailable')
-    // Not suspended: the disk then answers reads (tests/gateway/disk-reads.test.ts).
+    // The state is not suspended, because the disk answers reads of a suspended workspace (tests/gateway/disk-reads.test.ts).
     set({ observed_state: 'failed' })
     await served('409 workspace_not_running')
     set({ hold: { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } })
@@ -149,7 +150,7 @@ describe('every route of the gateway', () => {
 
   test('reports why a parked machine cannot be woken', async () => {
     const { ready, wake } = bench.waking
-    // Its sample ends a keepalive, which wakes nothing.
+    // idle.keepalive is skipped, because its sample ends a keepalive, which wakes no machine.
     const asking = declaring('service_unavailable', 'wake_failed').filter(({ id }) => id !== 'idle.keepalive')
     bench.waking.ready = () => null
     const refusals: [Error, string][] = [

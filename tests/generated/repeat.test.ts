@@ -45,7 +45,7 @@ const OTHER_BODIES: Record<string, object> = {
 
 const OTHER_IDS = (w: World) => ({ workspace_id: w.ids.next(), volume_id: w.ids.next(), build_id: w.ids.next(), slug: 'other' })
 
-/** Their effect happens once; this answers the repeat. */
+/** Routes that ignore an Idempotency-Key, and whose effect happens once. The value is the answer to the repeat. */
 const ONCE: Record<string, string> = {
   'secrets.create': '409 conflict/name_taken',
   'secrets.create_of_organization': '409 conflict/name_taken',
@@ -57,15 +57,15 @@ const ONCE: Record<string, string> = {
   'organizations.delete': '404 not_found', // the caller is no member any more
   'invitations.create': '409 conflict/concurrent_invitation',
   'invitations.resend': '429 rate_limited',
-  // The next part has another offset, and a removed resource is gone.
+  // The repeat of a part has the wrong offset, and a removed upload is gone.
   'template-uploads.part': '422 validation_failed',
   'template-uploads.delete': '404 not_found',
-  // Links are used once.
+  // Each of these links can be used only once.
   'invitations.accept': '400 token_invalid',
   'auth.verify_email': '400 token_invalid',
   'auth.confirm_reset': '400 token_invalid',
   'auth.confirm_email': '400 token_invalid',
-  // The repeat's token has been replaced.
+  // The first call replaced or ended the session, so the repeat's token is refused.
   'auth.mfa_challenge': '401 unauthenticated',
   'auth.logout': '401 unauthenticated',
   'auth.logout_all': '401 unauthenticated',
@@ -75,7 +75,7 @@ const ONCE: Record<string, string> = {
   'auth.disable_totp': '401 unauthenticated',
 }
 
-/** In these a credential's answer differs from its repeat. */
+/** Fields in which two answers of these routes differ, besides OF_ITS_OWN. */
 const OWN_NAMES: Record<string, readonly string[]> = {
   'port-tokens.create': ['created_at'],
   'template-uploads.create': ['expires_at'],
@@ -121,7 +121,7 @@ for (const route of APP_ROUTES.filter(({ id, method, idempotent }) => method !==
   })
 }
 
-/** Tested with a mirror: tests/api/template-sources.test.ts. */
+/** This route is tested with a mirror: tests/api/template-sources.test.ts. */
 const OF_MIRROR = 'template-packages.list'
 
 for (const route of APP_ROUTES.filter(({ method, id }) => method === 'GET' && id !== OF_MIRROR)) {
@@ -141,7 +141,7 @@ const OF_ITS_OWN = new Set(
   ),
 )
 
-/** Drops times, tokens with their ids, generated secrets and version numbers. */
+/** Drops fields that differ between two answers: times, tokens with their ids, generated secrets and version numbers. */
 function lasting(body: Record<string, unknown> = {}, own_names: readonly string[] = []): unknown {
   return Object.fromEntries(Object.entries(body).filter(([name]) => !OF_ITS_OWN.has(name) && !own_names.includes(name)))
 }

@@ -1,18 +1,18 @@
-// The reporter (`--test-reporter`) of every test file writes each event at once to a file: events survive a kill, and stay separate from
-// what tests print.
+// Every test file has this reporter (`--test-reporter`). It writes each event to a file at once, so that events survive a kill, and are
+// separate from the output of tests.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { inspect } from 'node:util'
 import type { TestEvent } from 'node:test/reporters'
 
 export const EVENTS_VARIABLE = 'BERTH_TEST_EVENTS'
 
-/** A line of JSON. */
+/** An event is a line of JSON. */
 export type RecordedEvent =
   | { event: 'known'; id: number; parent: number | null; name: string; suite: boolean }
   | { event: 'ended'; id: number; end: End; ms: number; note: string }
   | { event: 'said'; message: string }
 
-/** `follows`: a test below it failed. `cancelled`: interrupted, or not run after too many failures. */
+/** `follows`: a test within this one failed. `cancelled`: interrupted, or not run after too many failures. */
 export type End = 'passed' | 'failed' | 'follows' | 'cancelled' | 'skipped' | 'todo'
 
 export default async function* record(events: AsyncIterable<TestEvent>): AsyncGenerator<string, void> {
@@ -53,7 +53,7 @@ function failureOf(error: Error | undefined): { end: End; note: string } {
   return { end, note: inspect(cause ?? error, { depth: 6, maxArrayLength: 100, maxStringLength: 20_000 }) }
 }
 
-/** Marks tests that are skipped after too many failures in their file. */
+/** Code of the error that marks tests which are skipped after too many failures in their file. */
 export const NOT_RUN = 'ERR_BERTH_NOT_RUN'
 
 function isNotRun(error: unknown): boolean {

@@ -2,22 +2,22 @@ import { availableParallelism } from 'node:os'
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 
 export interface Weather {
-  /** 1 on a quiet computer of reference speed, and never less. */
+  /** Factor for limits: 1 on an unloaded computer of reference speed, and never less. */
   slowness(): number
   /** Other work's share of the processors, 0 to 1. */
   taken(): number
-  /** Without other work. */
+  /** Speed of this computer without other work; 1 is the reference. */
   readonly speed: number
   close(): void
 }
 
-/** CPU time on the reference computer. */
+/** CPU time of the measured work on the reference computer. */
 const REFERENCE_MS = 200
 const WORK_TURNS = 1_000_000
 const LOOK_MS = 3000
-/** A single sample is unreliable: another command may last a second. */
+/** Weight of a new sample. A single sample is unreliable, because another program may run for only a second. */
 const SMOOTHED = 0.4
-/** Beyond this the computer counts as hung. */
+/** A computer that is slower than this counts as hung. */
 const SLOWNESS_MAX = 20
 const TICKS_PER_SECOND = 100
 
@@ -57,19 +57,19 @@ export function slownessOf(speed: number, taken: number): number {
 
 interface Times {
   all_ms: number
-  /** Of this run's processes. */
+  /** CPU time of this run's own processes. */
   own_ms: number
 }
 
-/** From 0 to 1. */
+/** @returns the share of the processors that other work used, from 0 to 1 */
 export function takenBetween(from: Times & { at_ms: number }, to: Times & { at_ms: number }, processors: number): number {
   const others_ms = to.all_ms - from.all_ms - Math.max(0, to.own_ms - from.own_ms)
   return Math.min(1, Math.max(0, others_ms / Math.max(1, (to.at_ms - from.at_ms) * processors)))
 }
 
 /**
- * An enclosed run sees only its own processes; an ended one's time is added to its parent's. Without an enclosure all processes count as
- * its own, and the computer as quiet.
+ * An enclosed run sees only its own processes. The time of an ended process is added to that of its parent. Without an enclosure all
+ * processes count as the run's own, so the computer counts as unloaded.
  */
 function procTimes(): Times {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, soft = 0, steal = 0] = (
@@ -88,11 +88,11 @@ function ticksOf(pid: string): number {
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
   } catch {
-    return 0 // it has ended
+    return 0 // the process has ended
   }
 }
 
-/** 1 is the reference speed. CPU time excludes other work. */
+/** @returns the speed, of which 1 is the reference. It is measured in CPU time, which excludes other work. */
 function measuredSpeed(): number {
   const counts: Record<number, number> = {}
   const before = process.cpuUsage()

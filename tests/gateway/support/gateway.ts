@@ -34,9 +34,9 @@ import { FakeTable, inUse, runningEntry, type Life } from './fake-table.ts'
 export const ISSUER = 'http://api.test'
 export const ENDPOINT = 'http://cell.test'
 
-/** Longer than a busy computer delays an agent of this process. */
+/** Longer than a busy computer delays the scripted agent, which runs in this process. */
 const PATIENT = { connect_ms: 30_000, answer_ms: 30_000, longest_ms: 60_000, upload_ms: 60_000, idle_ms: 30_000 }
-/** For an agent that does not answer. */
+/** Short deadlines, for tests in which the agent does not answer. */
 export const SOON = { connect_ms: 500, answer_ms: 700, longest_ms: 2000, upload_ms: 2000, idle_ms: 300 }
 
 export class MovableClock implements Clock {
@@ -49,7 +49,7 @@ export class MovableClock implements Clock {
   }
 }
 
-/** A gateway over real HTTP and a real database, with one running workspace on a scripted agent. */
+/** A gateway over real HTTP with a real database, and one running workspace with a scripted agent. */
 export interface Bench extends AsyncDisposable {
   gateway: Gateway
   database: TestDatabase
@@ -57,9 +57,9 @@ export interface Bench extends AsyncDisposable {
   table: FakeTable
   agent: FakeAgent
   agents: AgentLinks
-  /** The scripted agent reads any disk, until a test replaces this. */
+  /** The scripted agent answers reads of any disk, until a test replaces this host. */
   disk_host: DiskHost
-  /** Every machine is resident, until a test replaces this. */
+  /** Treats every machine as resident, until a test replaces this. */
   waking: Waking
   trees: Trees
   trees_folder: string
