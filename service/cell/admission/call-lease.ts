@@ -8,9 +8,9 @@ import type { NeedsOf } from './route-facts.ts'
 /** Holds the machine awake until disposed. */
 export interface CallLease extends Disposable {
   entry: WorkspaceEntry
-  /** null: none. */
+  /** @returns the refusal that now applies to the workspace, or null */
   refusedBy(): Promise<Failure | null>
-  /** The machine may be paused. */
+  /** Whether the machine may be paused, which explains a silent agent. */
   held(): boolean
   room: BufferBudget
   draining: AbortSignal
