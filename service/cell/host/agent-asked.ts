@@ -9,7 +9,7 @@ export interface ChangesFilter {
   cursor?: string
   hash: boolean
   summary: boolean
-  /** From this number of new files on, the agent leaves their facts to the disk reader. */
+  /** From this number of new files on, the agent omits their facts, which the disk reader then reads. */
   on_disk_from?: number
 }
 

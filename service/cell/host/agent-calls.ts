@@ -18,9 +18,9 @@ export type Asked = Omit<AgentRequest, 'signal'>
 
 const ANSWER_MARGIN_MS = 10_000
 export const REFUSAL: AnswerSize = { bytes_max: CALL_BYTES, values_max: RECORD_VALUES_MAX }
-/** The escaped arguments of a command are most of the longest record. */
+/** The limit of a record, most of which may be the escaped arguments of a command. */
 export const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
-/** 10,000 files of 1,600 bytes, or a search's matches at half of that. A third more values took a busy computer 270 ms. */
+/** 10,000 files of 1,600 bytes, or a search's matches at half of that. A third more values took 270 ms on a loaded computer. */
 export const LIST: AnswerSize = { bytes_max: 16 << 20, values_max: 150_000 }
 
 export async function open(route: AgentRoute, asked: Asked, bounds: CallBounds): Promise<IncomingMessage> {

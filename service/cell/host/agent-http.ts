@@ -201,7 +201,7 @@ function boundConnecting(sending: ClientRequest, connect_ms: number, lose: (trou
   })
 }
 
-/** The reader of an answer gets its error. Without a reader, an error must not end the process. */
+/** The reader of an answer receives its error. This handler prevents an error without a reader from ending the process. */
 function ignore(): void {}
 
 function troubleOf(cause: NodeJS.ErrnoException, connected: boolean, reused: boolean): AgentFailure {

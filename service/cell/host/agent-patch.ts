@@ -3,7 +3,7 @@ import type { PatchResult } from '../../../contract/schemas/cell/file.ts'
 import { fail, Failure } from '../../lib/fail.ts'
 import { shape } from './agent-answer.ts'
 
-/** The agent's and the caller's value for a missing file. Answers leave the revision out instead. */
+/** The revision of a missing file, as the agent and the caller send it. Answers omit the revision instead. */
 const ABSENT = 'absent'
 
 const patched = shape(AgentPatchResult)

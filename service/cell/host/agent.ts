@@ -39,7 +39,8 @@ export function createAgentLinks(deadlines: AgentDeadlines = AGENT_DEADLINES): A
     const name = `${place} ${machine.stood_still}`
     const known = open.get(epoch)
     if (known?.machine === name) return known
-    // No call used the machine while it was paused. Either side may have dropped its connections, which only the next call would notice.
+    // No call used the machine during its pause. Either side may have dropped the idle connections, which only the next call would notice, so
+    // they are closed.
     if (known?.place === place) known.connections.close()
     else known?.connections.end()
     const connections = openConnections(machine, deadlines)

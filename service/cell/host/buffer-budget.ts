@@ -10,7 +10,7 @@ export interface BudgetOwner {
 
 /** The cell-wide budget for buffers that agents and callers fill. */
 export interface BufferBudgets {
-  /** @param bytes of the request; they count from the beginning. @returns the budget of one call; null if the cell has none left. */
+  /** @param bytes of the request, which are charged at once. @returns the budget of one call; null if the cell has none left. */
   open(owner: BudgetOwner, bytes: number): BufferBudget | null
   taken_bytes(): number
 }
@@ -22,14 +22,14 @@ export interface BufferBudget extends Disposable {
   nextTick(): Promise<void>
 }
 
-/** Every call counts at least this: its own records and a short answer. */
+/** Every call is charged at least this, for its own records and a short answer. */
 export const CALL_BYTES = 16 << 10
 
 interface BudgetsState {
   bytes_max: number
   workspaces: KeyedCounts
   organizations: KeyedCounts
-  /** Ends of the event-loop ticks that were given to large answers. */
+  /** Resolves after the last event-loop tick that was given to a large answer. */
   last: Promise<unknown>
 }
 
@@ -79,7 +79,7 @@ function add({ workspaces, organizations }: BudgetsState, { id, organization_id 
   organizations.add(organization_id, bytes)
 }
 
-/** For the cell's own calls, whose answers are short. */
+/** For the cell's own calls, which need no limit because their answers are short. */
 export const UNLIMITED_BUDGET: BufferBudget = { take: () => undefined, nextTick: nextTurn, [Symbol.dispose]: () => undefined }
 
 function nextTurn(): Promise<void> {

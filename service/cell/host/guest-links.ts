@@ -3,13 +3,13 @@ import { type OpenLink, openLink } from './agent.ts'
 import { subjectName } from './subject.ts'
 
 /**
- * Links to machines of executions and builds, which the table of machines does not know. A link ends with its machine: another tenant's
- * machine may get the address. It must get no call, and must not be believed.
+ * Links to machines of executions and builds, which the table of machines does not contain. A link ends with its machine, because another
+ * tenant's machine may get the address. That machine must receive no call, and its answers must not be trusted.
  */
 export interface GuestLinks {
   open(machine: Machine): OpenLink
   died(event: Death): void
-  /** Called before the host is asked for its machines. The result takes the answer, and ends the links to machines that it lacks. */
+  /** Called before the host lists its machines. @returns a function that ends the links to machines that the list lacks */
   comparing(): (machines: readonly Named[]) => void
 }
 

@@ -21,7 +21,7 @@ import type { DiskReadRequest } from './hostd-disks.ts'
 import type { LayerHost } from './hostd-layers.ts'
 
 export interface MachineCapacity extends Resources {
-  /** Extra memory that each machine takes beyond its size. */
+  /** Memory that each machine uses beyond its size. */
   headroom_mib: number
 }
 
@@ -71,13 +71,13 @@ export interface MachineHost extends LayerHost {
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
   deleteCheckpoints(request: DeleteRequest): Promise<void>
   deleteDisks(request: DeleteRequest): Promise<void>
-  /** `volume_busy`, `mount_refused`, `not_found`: the machine keeps its volumes. */
+  /** Refusals: `volume_busy`, `mount_refused`, `not_found`. The machine's volumes do not change in these cases. */
   setVolumes(request: VolumesRequest): Promise<void>
-  /** Durable when it returns. For an existing volume it sets the limit. */
+  /** The volume is durable when this returns. For an existing volume, the call sets the limit. */
   createVolume(request: VolumeRequest): Promise<void>
   /** Detaches the volume from every machine, even if in use, and deletes its files. */
   deleteVolume(request: VolumeHeader): Promise<void>
-  /** Marks or unmarks a volume as kept without a row; the inventory shows since when. `not_found`: it is not here. */
+  /** Marks or unmarks a volume as retained without a row; the inventory shows the time of the mark. Refusal: `not_found`. */
   keepVolume(request: KeepVolumeRequest): Promise<void>
   /** `tree_stale`: the copy is of another tree. Reads the entries once and rethrows their error; the copy is then invalid. */
   applyTree(request: TreeApplyRequest, entries: AsyncIterable<Buffer>): Promise<void>
@@ -98,7 +98,10 @@ export interface MachineHost extends LayerHost {
    * another, and refuses every change until an operator reassigns it.
    */
   claim(installation_id: string): Promise<void>
-  /** Keeps files without a row until the list is replaced; the inventory shows since when. `not_found`: it has no files here. */
+  /**
+   * Retains files without a row until the list is replaced; the inventory shows the time of each. Refusal: `not_found`, if the subject
+   * has no files here.
+   */
   quarantine(request: QuarantineRequest): Promise<void>
   inventory(): Promise<Inventory>
   /** The inventory without `files`: its cost does not grow with the pool. */

@@ -8,8 +8,8 @@ export interface LiveMachine {
   agent_protocol: number // see contract/internal/agent.ts
   engine_refused?: true // once hibernated, it could not be woken again
 
-  /** Writing it thaws the machine; null: only the host can. */
+  /** A write to this file thaws the machine; null: only the host can thaw it. */
   freezer_file: string | null
-  /** How often it was frozen since this process knows it: older connections may be dead. */
+  /** How often the machine was frozen since this process first saw it. Connections from before a freeze may be dead. */
   stood_still: number
 }

@@ -8,9 +8,9 @@ export interface PrefetchedStreams {
   take(session_id: string): IncomingMessage | undefined
 }
 
-/** Per machine. An unread stream holds one socket buffer; the rest stays in the workspace. */
+/** The limit for each machine. An unread stream holds one socket buffer; the rest of its output remains in the workspace. */
 const STREAMS_MAX = 64
-/** A caller that follows does so within a round trip. */
+/** The time for which a stream is stored: a caller that follows does so within a round trip. */
 const KEPT_MS = 2000
 
 export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: KEPT_MS }): PrefetchedStreams {

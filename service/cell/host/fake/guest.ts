@@ -1,4 +1,4 @@
-/** A guest of the fake host. Tells whether it is the same guest, and whether it was paused. */
+/** A guest of the fake host. Tests see in it whether it is the same guest, and whether it was paused. */
 export class FakeGuest {
   readonly memory: Map<string, string>
   readonly files: Map<string, string>
