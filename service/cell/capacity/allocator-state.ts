@@ -18,9 +18,9 @@ export interface AllocatorState {
   /** Upper bound of capacity in use: grants are added at once, releases are seen at the next read; null: not known. */
   in_use: CapacityAmount | null
   is_stale: boolean
-  /** `in_use` leaves out the machine of one request, which may exist: no other request may be granted by it. */
+  /** True if `in_use` omits the machine of one request, which may exist. No other request may be granted from this total. */
   is_partial: boolean
-  /** The last reconcile pass fixed all that it found. */
+  /** True if the last reconcile pass fixed everything that it found. */
   is_reconciled: boolean
   readonly queue: Map<string, CapacityRequest>
   /** The queue in fair-share order; null: requests or shares have changed since. */
@@ -28,7 +28,7 @@ export interface AllocatorState {
   shares: FairShares
   /** Ids of requests that wait in `acquire`. */
   readonly acquiring: Set<string>
-  /** Decisions under way and queued. Each begins after the one before: `last_decision`. */
+  /** The number of running and queued decisions. Each begins after the one before, `last_decision`. */
   deciding: number
   last_decision: Promise<unknown>
   /** Each ends one wait in `acquire`. */

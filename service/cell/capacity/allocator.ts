@@ -13,7 +13,7 @@ import { lackingGib, lackingMib } from './lacking.ts'
 
 /** A request for a machine's memory and disk. */
 export interface CapacityRequest extends QueuedRequest {
-  /** The machine that the request is for. An interrupted attempt may have reserved for it already: that reservation is not counted. */
+  /** The machine that the request is for. A reservation that an interrupted attempt has already made for this machine is not counted. */
   own?: Subject
 }
 
@@ -42,7 +42,7 @@ export interface EvictionSource {
  * read what is in use, check that the request fits, write the reservation. Requests that do not fit wait for evictions.
  */
 export interface CapacityAllocator {
-  /** Takes the host's capacity and its machines of workspaces. */
+  /** Updates the allocator with the host's capacity and its machines of workspaces. */
   describe(capacity: HostCapacity, machines: readonly Pick<Machine, 'subject' | 'fence'>[]): void
   /** null: the host has not reported yet. */
   capacity(): HostCapacity | null

@@ -1,7 +1,7 @@
 import { inFairOrder, type AllocatorState } from './allocator-state.ts'
 import { reachableMib, readInUse, sizeOf } from './capacity-in-use.ts'
 
-/** Memory to evict for queued and refused requests. Called in turn with the decisions. */
+/** Memory to evict for queued and refused requests. Runs in the queue of decisions. */
 export async function lackingMib(state: AllocatorState, evictable_mib: number): Promise<number> {
   const { host, queue, refusals } = state
   if (host === null || (queue.size === 0 && refusals.left_mib() === 0)) return 0
@@ -12,7 +12,7 @@ export async function lackingMib(state: AllocatorState, evictable_mib: number): 
   return Math.max(wanted_mib - free_mib, 0) + Math.max(refusals.left_mib() - now.leaving_mib, 0)
 }
 
-/** Disk to release for queued requests. Called in turn with the decisions. */
+/** isk to release for queued requests. Runs in the queue of decisions. */
 export async function lackingGib(state: AllocatorState, evictable_gib: number): Promise<number> {
   const { host, queue } = state
   if (host === null || queue.size === 0) return 0
