@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Skipped tests would go unnoticed in a run of all.
+// If this variable is set, a missing requirement fails a test, because a skipped test would go unnoticed in a run of
+// all.
 const wholeVariable = "BERTH_TEST_WHOLE"
 
 // Needs skips a test, or fails it in a whole run.
@@ -21,7 +22,7 @@ func Needs(t testing.TB, variables ...string) {
 	}
 }
 
-// Missing returns "" if nothing is.
+// Missing returns the reason why a variable's requirement is missing, or "".
 func Missing(variables ...string) string {
 	for _, variable := range variables {
 		if os.Getenv(variable) == "" {

@@ -1,6 +1,7 @@
 package question
 
-// Tell returns false if the caller keeps the counts.
+// Tell sends the counts. It returns false without a connection to the cell; the caller then adds them to a later
+// report.
 func (l *Link) Tell(tally Tally) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
