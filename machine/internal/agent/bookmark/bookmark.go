@@ -12,7 +12,8 @@ import (
 // cursorMax is in bytes. The encoding of a path of 4,096 bytes, the longest, fits.
 const cursorMax = 6000
 
-// Position is a path below the start, in raw bytes, and a number of the walk.
+// Position is a path below the walk's start, in raw bytes. Number belongs to the walk: a search stores the number of
+// lines done.
 type Position struct {
 	Path   string
 	Number int

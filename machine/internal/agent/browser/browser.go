@@ -1,4 +1,4 @@
-// Package browser keeps one headless Chromium running as the guest's user.
+// Package browser runs one headless Chromium as the guest's user.
 package browser
 
 import (

@@ -19,7 +19,7 @@ const program = "/usr/bin/chromium"
 const launch = `dir="/tmp/.browser-$(id -u)"; rm -rf "$dir"; mkdir -m 700 "$dir" || exit 1
 exec ` + program + ` "--user-data-dir=$dir" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1`
 
-// about:blank keeps the browser alive when the last page closes.
+// about:blank is a page that remains open, so that the browser does not exit when the last other page closes.
 var flags = []string{
 	"--headless", "--remote-debugging-pipe",
 	"--no-sandbox", // the machine is the sandbox; inside, its kernel offers no sandbox to Chromium

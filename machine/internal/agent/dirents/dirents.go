@@ -16,7 +16,7 @@ type Item struct {
 }
 
 const (
-	// BufferBytes fits a thousand names.
+	// BufferBytes is enough for a thousand names.
 	BufferBytes = 64 << 10
 	// Offsets in struct linux_dirent64.
 	direntLengthAt = 16

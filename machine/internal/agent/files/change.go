@@ -140,7 +140,7 @@ func removeTree(dir int, name string, depth int) error {
 	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(dir, name, how)
 	if errors.Is(err, unix.EXDEV) {
-		return unix.EBUSY // a mount point, as in refuseMountPoint
+		return unix.EBUSY // a mount point, which refuseMountPoint also refuses
 	}
 	if err != nil {
 		return err

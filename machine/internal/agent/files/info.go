@@ -99,7 +99,8 @@ func readLink(dir int, name string) string {
 
 func openRegular(r *guestroot.Root, path string) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
-	// O_PATH first: opening a device can have side effects, and opening a FIFO makes the agent its reader.
+	// The path is first opened with O_PATH: opening a device can have side effects, and opening a FIFO makes the agent
+	// its reader.
 	probe, err := r.Open(path, unix.O_PATH, 0)
 	if err != nil {
 		return nil, st, Explain(err, path)

@@ -65,7 +65,7 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	}
 	to, err = unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
 	if err == nil && to <= from {
-		err = unix.EINVAL // such a file system would make the loop endless
+		err = unix.EINVAL // a file system that reports this would make the loop endless
 	}
 	return from, min(to, size), err
 }
@@ -104,7 +104,7 @@ func sparseHead(h *tar.Header, archived int64) []byte {
 	dir, base := path.Split(h.Name)
 	var records []byte
 	for _, r := range [][2]string{
-		{"path", dir + "GNUSparseFile.0/" + base}, // Python uses the last name in the records
+		{"path", dir + "GNUSparseFile.0/" + base}, // Python uses the last name in the records, which is GNU.sparse.name
 		{"mtime", seconds(h.ModTime)},
 		{"uid", strconv.Itoa(h.Uid)},
 		{"gid", strconv.Itoa(h.Gid)},

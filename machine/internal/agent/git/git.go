@@ -191,7 +191,7 @@ func (g Git) Status(ctx context.Context, req wire.GitRequest) (wire.GitStatus, e
 	return status, nil
 }
 
-// Commit stages all changes if there are no paths.
+// Commit stages the changes of req.Paths, or all changes without paths.
 func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHead, error) {
 	j, cancel := g.begin(ctx, req.GitRequest)
 	defer cancel()

@@ -110,7 +110,7 @@ func (s *status) distance(value string) error {
 	return nil
 }
 
-// The path comes last and may contain spaces.
+// The path is the last field, and may contain spaces.
 func (s *status) file(text string, fields int, conflicted bool, from string) error {
 	parts := strings.SplitN(text, " ", fields)
 	if len(parts) != fields || len(parts[0]) != 2 || parts[fields-1] == "" {

@@ -1,4 +1,4 @@
-// Package guest holds the adopted workspace, and starts its processes.
+// Package guest has the adopted tree of a workspace, and starts the workspace's processes.
 package guest
 
 import (
@@ -33,8 +33,8 @@ type Guest struct {
 	tasks  *taskLimit // nil: the sandbox's kernel cannot limit tasks
 
 	mu      sync.Mutex
-	stir    func()         // called after each start; may be nil
-	next    *spawn.Spawner // launched, not adopted yet
+	stir    func()         // called after each start of a process; may be nil
+	next    *spawn.Spawner // launched, but has not adopted a tree yet
 	current *adoptedSpawner
 	volumes []wire.Volume // mounted in the guest
 
@@ -47,10 +47,10 @@ type adoptedSpawner struct {
 	spawner *spawn.Spawner
 	root    *guestroot.Root
 	starts  sync.WaitGroup
-	ended   bool // by EndAll; guarded by ending
+	ended   bool // set by EndAll; guarded by Guest.ending
 }
 
-// New launches the first spawner ahead of a claim.
+// New launches the first spawner before a claim needs it.
 func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error) {
 	g := &Guest{binary: binary, layout: layout, reaper: reaper}
 	tasks, err := newTaskLimit()
@@ -98,7 +98,7 @@ func (g *Guest) OnStart(stir func()) {
 	g.stir = stir
 }
 
-// Adopt does nothing after the first success.
+// Adopt makes the claimed tree the guest's root. After the first success it does nothing.
 func (g *Guest) Adopt() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package guestroot opens paths as the guest would. The kernel walks them (openat2, RESOLVE_IN_ROOT), so replacing a
-// directory by a link cannot escape.
+// Package guestroot opens paths as the guest would. The kernel resolves them (openat2, RESOLVE_IN_ROOT), so a guest
+// that replaces a directory by a link cannot escape from the root.
 package guestroot
 
 import (

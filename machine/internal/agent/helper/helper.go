@@ -22,7 +22,7 @@ import (
 const (
 	atOnceMax  = 16
 	killGrace  = 2 * time.Second
-	drainGrace = 500 * time.Millisecond // wait for output that a background process keeps open
+	drainGrace = 500 * time.Millisecond // wait for output that a background process has open
 )
 
 type Guest interface {
@@ -59,7 +59,7 @@ type Result struct {
 
 var ErrMissing = errors.New("helper: the guest has no such program")
 
-// Run stops the program if ctx ends first.
+// Run runs a program and returns its output. If ctx ends first, Run stops the program.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -123,7 +123,7 @@ func (p *Process) Signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.gone {
-		_ = unix.Kill(-p.PID, signal) // ESRCH: it is just ending
+		_ = unix.Kill(-p.PID, signal) // ESRCH: the group is just ending
 	}
 }
 

@@ -50,7 +50,7 @@ func (p *Prepared) open(r *guestroot.Root, stateDir string) error {
 	return err
 }
 
-// Claim completes the tree as Apply would.
+// Claim writes the remaining files, so that the tree has everything that Apply writes.
 func (p *Prepared) Claim(in wire.Incarnation) error {
 	defer p.close()
 	_, ofHostname := p.hostname.Write(hostname(in))

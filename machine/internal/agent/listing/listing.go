@@ -63,7 +63,7 @@ func (q Query) Matches(state string) bool {
 	return q.State == "" || (q.State == Running) == (state == record.Running)
 }
 
-// Page sorts newest first. show returns false to skip an entry. next is nil after the last page.
+// Page returns rows, newest first. show returns false to skip an entry. next is nil on the last page.
 func Page[R any](q Query, places []Position, show func(Position) (R, bool)) (rows []R, next *string) {
 	rows = []R{}
 	slices.SortFunc(places, newestFirst)

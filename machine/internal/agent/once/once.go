@@ -16,9 +16,9 @@ const (
 )
 
 const (
-	announced = "announced" // about to take effect; after a crash the caller checks whether it did
+	announced = "announced" // the change is about to take effect; after a crash the caller checks whether it did
 	done      = "done"
-	dropped   = "dropped" // it did not take effect
+	dropped   = "dropped" // the change did not take effect
 )
 
 // Record is the last state of a key. The fields after State belong to the caller.

@@ -22,8 +22,8 @@ const SegmentBytes = 8 << 20
 // SegmentFor returns a size that is small compared with limit, because only whole segments are evicted.
 func SegmentFor(limit int64) int64 { return min(SegmentBytes, max(limit/16, 64<<10)) }
 
-// While the disk refuses output, each stream has this much in memory, so that a command can look for the cause of a
-// full disk. A thousand commands with two streams use 32 MiB.
+// While the disk refuses output, a stream has at most this much in memory, so that a command can look for the cause
+// of a full disk. A thousand commands with two streams use 32 MiB.
 const heldBytesMax = 16 << 10
 
 // ErrExpired means that the bytes at an offset are no longer retained.
@@ -235,7 +235,7 @@ func (s *Stream) takeOldest() []segment {
 	return s.take(1)
 }
 
-// Range is the first retained offset and the end.
+// Range returns the first retained offset and the offset of the end.
 func (s *Stream) Range() (first, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *Stream) Range() (first, end int64) {
 	return s.segments[0].start, s.end
 }
 
-// Retained includes bytes in memory.
+// Retained returns the number of retained bytes, including those in memory.
 func (s *Stream) Retained() int64 {
 	first, end := s.Range()
 	return end - first

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open is os.OpenFile with the flags of open(2).
+// Open works as os.OpenFile, but takes the flags of open(2).
 func Open(path string, flags int, mode uint32) (*os.File, error) {
 	for {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, mode)

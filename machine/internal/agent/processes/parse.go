@@ -1,5 +1,5 @@
-// Package processes reads the guest's own /proc, which is untrusted: programs choose their names, and root may mount
-// another file system there.
+// Package processes reads the guest's own /proc. It is untrusted, because programs choose their names, and root may
+// mount another file system there.
 package processes
 
 import (
@@ -31,7 +31,7 @@ type stat struct {
 	residentPages  int64
 }
 
-// Field indices after the name.
+// Indices of the fields after the process's name.
 const (
 	atState     = 0
 	atPPID      = 1
@@ -44,7 +44,7 @@ const (
 	fieldsInUse = 22
 )
 
-// The name may contain spaces and parentheses, so it ends at the last ")".
+// The process's name may contain spaces and parentheses, so it ends at the last ")".
 func parseStat(line []byte) (s stat, err error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || end < open {

@@ -27,7 +27,7 @@ func signalSession(leader int, signals ...unix.Signal) {
 	}
 }
 
-// The name may contain anything, so parsing starts after the last ")".
+// groupOf parses /proc/PID/stat. The process's name may contain anything, so parsing starts after the last ")".
 func groupOf(stat []byte) (group, session int, ok bool) {
 	at := bytes.LastIndexByte(stat, ')')
 	if at < 0 {

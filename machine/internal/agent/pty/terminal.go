@@ -120,7 +120,7 @@ func (t *Terminal) failedToStart(why string) {
 
 func (t *Terminal) writeLast() {
 	t.notice.Wake() // wake waiters before the disk write
-	// On a full disk a later boot reports the terminal as lost.
+	// On a full disk this line is missing, and a later boot reports the terminal as lost.
 	_ = record.Append(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
 	t.log.Close()
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Files are read ahead: each call is a round trip into gVisor, and may wait for the disk.
+	// Files are read in advance, in parallel: each call is a round trip into gVisor, and may wait for the disk.
 	aheadFiles    = 8
 	aheadBytesMax = 256 << 10
 )

@@ -22,7 +22,7 @@ type Bounds struct {
 	FileBytes   int64 // read in total
 	Entries     int   // directory entries visited
 	AnswerBytes int
-	Depth       int // nesting of directories; deeper ones are left out
+	Depth       int // nesting of directories; deeper ones are not searched
 }
 
 // Default has the documented limits.

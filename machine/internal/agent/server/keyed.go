@@ -64,7 +64,7 @@ func interrupted() error {
 	return fail.Conflict("operation_interrupted", "Whether the first call under the Idempotency-Key was executed is not known")
 }
 
-// The body is part of the request, so a repeated call also sends and compares its body.
+// The body is part of the request, so the body of a repeated call is read and compared too.
 func (m *machine) writeOnce(r *http.Request, root *guestroot.Root, key, path string, o files.WriteOptions) (result wire.WriteResult, err error) {
 	t, err := m.lockKey(r, key)
 	if err != nil {

@@ -151,7 +151,7 @@ func (m *machine) become(in wire.Incarnation) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
 	have := m.keys.incarnation()
-	// A machine restored from hibernation keeps its epoch and gets a new key.
+	// A machine restored from hibernation keeps its epoch and gets a new key, so the key is compared too.
 	if have.WorkspaceID == in.WorkspaceID && (have.Epoch > in.Epoch || have.Epoch == in.Epoch && m.keys.holds(in)) {
 		return // another call made the change first
 	}

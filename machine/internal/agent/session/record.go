@@ -32,7 +32,7 @@ func readRecord(dir, sessionID string) (entry, error) {
 		last.Record.SessionID = cmp.Or(sessionID, last.Record.SessionID)
 		last.Record.State = record.Lost
 		if last.Record.Argv == nil {
-			last.Record.Argv = []string{} // unknown after a torn line
+			last.Record.Argv = []string{} // unknown after a partly written line
 		}
 		last.Record.Error = new("The machine that ran the command was lost")
 	}

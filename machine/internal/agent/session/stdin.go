@@ -74,7 +74,7 @@ func (in *stdin) take(ctx context.Context, offset int64, data []byte, last bool)
 	at := in.state()
 	if !at.Open {
 		if offset+int64(len(data)) <= at.Offset {
-			return nil // a repeat of bytes taken before the close
+			return nil // a repeat of bytes that were written before the close
 		}
 		return stdinClosed(at)
 	}
@@ -102,7 +102,7 @@ func (in *stdin) write(ctx context.Context, data []byte) error {
 		if !stop() {
 			<-over
 		}
-		_ = in.pipe.SetWriteDeadline(time.Time{}) // fails on a closed pipe
+		_ = in.pipe.SetWriteDeadline(time.Time{}) // fails harmlessly on a closed pipe
 	}()
 	for len(data) > 0 {
 		n, err := in.pipe.Write(data[:min(len(data), stdinPieceMax)])

@@ -21,7 +21,7 @@ type cloneArgs struct {
 // rawVfork returns twice; in the child pid is 0.
 func rawVfork(args *cloneArgs, size uintptr) (pid, errno uintptr)
 
-// The kernel resets all signal handlers at once, instead of sixty calls by the runtime.
+// CLONE_CLEAR_SIGHAND makes the kernel reset all signal handlers at once, instead of sixty calls by the runtime.
 const vforkFlags = unix.CLONE_VFORK | unix.CLONE_VM | unix.CLONE_CLEAR_SIGHAND
 
 const descriptorsPassedMax = 3

@@ -43,7 +43,7 @@ func rehearseProcesses(program int) {
 		}
 	}
 	for _, pid := range started {
-		_ = unix.Kill(pid, unix.SIGKILL) // a failed one has already exited
+		_ = unix.Kill(pid, unix.SIGKILL) // a process whose start failed has already exited
 	}
 	for _, pid := range started {
 		for {

@@ -14,7 +14,7 @@ const (
 	bytesMax  = 512 << 10
 )
 
-// An event's offset is the next event's number, where a reader resumes.
+// An event's offset is the number of the next event. A reader that resumes there misses none.
 type events struct {
 	mu     sync.Mutex
 	notice output.Notice

@@ -86,7 +86,7 @@ func (w *watch) run() {
 		if !w.take(buffer[:n]) {
 			return
 		}
-		if n < len(buffer)-unix.SizeofInotifyEvent-unix.NAME_MAX-1 { // queue is empty
+		if n < len(buffer)-unix.SizeofInotifyEvent-unix.NAME_MAX-1 { // the kernel's queue is empty
 			w.earlier, w.found = w.found, map[string]bool{}
 		}
 		time.Sleep(gather)
@@ -243,8 +243,8 @@ func (w *watch) watch(fd int, below string, tell bool) error {
 	return nil
 }
 
-// add uses the working directory, because the directory may have no name. It changes back at once, because a deleted
-// directory must not be kept open.
+// add watches the working directory ".", because the directory may have no name. The working directory then changes
+// back, because a deleted directory must not be kept open.
 func (w *watch) add(fd int) (descriptor int, err error) {
 	if err := unix.Fchdir(fd); err != nil {
 		return 0, err
