@@ -4,7 +4,7 @@ import { TOOLS, type Tool } from './tools.ts'
 export const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 export type Role = (typeof ROLES)[number]
 
-/** The role decides which tools a person may use: docs/decisions/http-api.md. */
+/** Tools of a role: docs/decisions/http-api.md. */
 export function toolsOf(role: Role): readonly Tool[] {
   return role === 'billing' ? [] : TOOLS
 }
@@ -17,7 +17,7 @@ export function toolsOf(role: Role): readonly Tool[] {
  */
 export type KeyAccess = 'any' | 'with_tool' | 'forbidden' | 'unknown'
 
-/** Roles that a person with this role may give to others, and remove from them. */
+/** Roles that this role may give and remove. */
 export function grantableBy(role: Role): readonly Role[] {
   if (role === 'owner') return ROLES
   return role === 'admin' ? ['admin', 'member', 'billing'] : []
@@ -51,7 +51,7 @@ export const ANYONE: Access = { kind: 'anyone' }
 
 export const PAYER_ROLES = ['owner', 'admin', 'billing'] as const satisfies readonly Role[]
 
-/** API keys are excluded, because a leaked key must not raise a spend cap. */
+/** No API keys, because a leaked key must not raise a cap. */
 export const PAYERS: PrincipalAccess = { kind: 'principal', within: 'organization', roles: PAYER_ROLES, keys: 'forbidden' }
 
 export function readers(within: Within): PrincipalAccess {

@@ -66,7 +66,7 @@ const TREE_ROOT = { tree_root: Text({ description: 'Below which all paths of a f
 export type Details = Readonly<Record<string, TSchema>>
 
 /**
- * Schemas of `details`, by code and by `code/reason`; an answer combines both. Every field is optional. A code that is absent here has no
+ * Schemas of `details`, by code and by `code/reason`; an answer combines both. Every field is optional. Codes that are absent have no
  * details.
  */
 export const DETAILS = {

@@ -1,4 +1,4 @@
-/** Codes and reasons of both specifications (App "Errors", Cell "Errors"). An answer never has another code. */
+/** Codes of both specifications (App "Errors", Cell "Errors"). An answer has no other code. */
 
 export interface CodeRule {
   status: number
@@ -63,7 +63,7 @@ export const START_REASONS = {
   allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
 } as const
 
-/** Reasons of the specification (App "Reasons"), and Berth’s own. A code that is absent here has no reasons. */
+/** Reasons of the specification (App "Reasons"), and Berth’s own. An absent code has none. */
 export const APP_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
   allowance_exhausted: START_REASONS.allowance_exhausted,
@@ -294,7 +294,7 @@ export const STARTUP_REASONS = [
 ] as const
 export type StartupReason = (typeof STARTUP_REASONS)[number]
 
-/** Reasons why a warm machine could not be made (docs/decisions/templates.md). */
+/** Why a warm machine could not be made (docs/decisions/templates.md). */
 export const WARM_REASONS = [
   ...STARTUP_REASONS,
   'timed_out', // the whole startup took too long
@@ -305,7 +305,7 @@ export type WarmReason = (typeof WARM_REASONS)[number]
 
 export type OperationErrorCode = keyof typeof OPERATION_ERRORS
 
-/** Reasons of failed executions, with the code of each (Cell, "Execution"). */
+/** Reasons of failed executions (Cell, "Execution"), with their codes. */
 export const EXECUTION_REASONS = {
   exec_failed_to_start: 'validation_failed', // no such program, or no such directory
   start_failed: 'dependency_unavailable', // the machine did not start

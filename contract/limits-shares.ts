@@ -1,6 +1,6 @@
 /** Berth's own limits, which divide the resources of a process fairly. */
 export const SHARE_LIMITS = {
-  // Lines about refusals and errors per minute. A line has a few hundred bytes, and the log holds 16 MiB.
+  // Lines about refusals and errors. A line has a few hundred bytes; the log holds 16 MiB.
   log: { path_characters_max: 300, strangers_per_minute: 120, source_per_minute: 30, caller_per_minute: 600, errors_per_minute: 60 },
   // Searches in file-first workspaces. Time in the queue is part of the time limit.
   tree_search: {

@@ -3,7 +3,7 @@ import { PORT_LIMITS } from './limits-ports.ts'
 import { PER_DAY } from './limits-per-day.ts'
 import { SHARE_LIMITS } from './limits-shares.ts'
 
-/** Limits of both specifications (section "Limits"). "Berth's own" marks a limit that the specifications do not have. */
+/** Limits of both specifications ("Limits"). "Berth's own" marks the others. */
 export const LIMITS = {
   page: {
     size_max: 200,

@@ -12,7 +12,7 @@ type JsonObject = { [name: string]: Json | undefined }
 
 const VERSION = '0.1.0' // App, "Versioning" 3
 
-/** A schema with a title becomes a component; all others are written inline. */
+/** Schemas with a title become components. */
 export function describe(routes: readonly Route[], base_url: string): JsonObject {
   const components = new Map<string, Json>()
   const schemaOf = (schema: unknown) => hoist(schema as Json, components)

@@ -10,7 +10,7 @@ function conventionErrors(route: Route): RouteErrors<string> {
   const app = route.surface === 'app'
   const takes_body = route.method !== 'GET'
   const parses_body = takes_body && route.body !== 'bytes' // on other routes the body must be absent or {}
-  // Bad parameters are 400 on cell routes, and 422 on app routes. Every app route can answer 422, because its query is checked.
+  // Bad parameters are 400 on cell routes and 422 on app routes, which all have a query.
   return {
     ...(app ? { rate_limited: NO_REASON } : {}), // the edge may refuse a call of any route (App, "Limits")
     ...(access.kind === 'anyone' ? {} : { unauthenticated: NO_REASON, dependency_unavailable: NO_REASON }),

@@ -32,7 +32,7 @@ interface RouteOf<S extends Surface, C extends string> {
   aliases?: Readonly<Record<string, string>>
   summary: string
   access: Access
-  /** A repeat with the same Idempotency-Key gets the first answer (routes marked (I)). */
+  /** Repeats get the first answer (routes marked (I)). */
   idempotent?: boolean
   /** The route supports `Prefer: wait`. */
   waits?: boolean
@@ -55,7 +55,7 @@ interface RouteOf<S extends Surface, C extends string> {
 
 export type AppRoute = RouteOf<'app', AppCode>
 interface WorkspaceUse {
-  /** Modes of workspaces that the route serves; absent: all. Others are refused in any state, without waking the machine. */
+  /** Modes that the route serves; absent: all. Others are refused in any state, without waking the machine. */
   modes?: readonly Mode[]
   /** asked: wakes a parked machine and sends it the call. woken: wakes the machine only. Absent: does not wake it. */
   machine?: 'asked' | 'woken'
@@ -76,7 +76,7 @@ export function serves({ modes }: Pick<CellRoute, 'modes'>, mode: Mode): boolean
   return modes === undefined || modes.includes(mode)
 }
 
-/** Read-only routes are served during a capture. A WebSocket is not read-only, because its messages may change the workspace. */
+/** Read-only routes are served during a capture. Messages of a WebSocket may change the workspace. */
 export function isReadOnly({ method, websocket, read_only }: Pick<CellRoute, 'method' | 'websocket' | 'read_only'>): boolean {
   return read_only === true || (method === 'GET' && websocket === undefined)
 }

@@ -5,7 +5,7 @@ import type { NormalSecretHost, SecretHost } from './schemas/secrets.ts'
 
 const PLACES = ['header', 'bearer', 'basic_user', 'query'] as const
 
-/** A secret may not be put into these headers, because its value would change the framing or routing of the request. */
+/** A secret in one of these headers would change the framing or routing of the request. */
 const MESSAGE_HEADERS: ReadonlySet<string> = new Set([
   'connection',
   'content-length',

@@ -21,7 +21,7 @@ await report(async () => {
   return startEnclosed(command, { env, shown: [settings.cache_dir, dirname(node)], hostd: binaries.hostd }).ended
 })
 
-/** The file `whole` is written last, so its presence shows that the environment is complete. */
+/** The file `whole` is written last and marks the environment complete. */
 function environment(cache_dir) {
   const directory = join(cache_dir, PACKAGE.replace('==', '-'))
   const whole = join(directory, 'whole')

@@ -43,7 +43,7 @@ function become(path, args) {
   }
   const child = spawn(path, args, { stdio: 'inherit' })
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => child.kill(name))
-  // npm's shell does not forward signals, so the child is ended when the shell has ended.
+  // If npm's shell has ended, no signal will be forwarded.
   const parent = process.ppid
   if (args.includes('--end-with-parent')) setInterval(() => process.ppid !== parent && child.kill('SIGTERM'), 500).unref()
   return new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@ import { EXEC_FLAGS } from './exec-flags.ts'
 import { NOUNS } from './nouns.ts'
 import { TEMPLATE_FLAG, WORKSPACES } from './workspaces.ts'
 
-/** Each command's module is loaded when it runs. Loading all modules would take longer than most commands. */
+/** Loads a command's module when it runs: loading all takes longer than most commands. */
 const later =
   (read: () => Promise<Run>): Run =>
   async (context, words) =>

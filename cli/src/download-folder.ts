@@ -14,12 +14,12 @@ import { holesOf } from './tar.ts'
 import { untilSignal } from './until-signal.ts'
 import type { Transfer } from './upload-folder.ts'
 
-/** After these errors tar would continue and leave partly written files, so it is killed. */
+/** tar would continue after these errors and leave partial files, so it is killed. */
 const DISK_FULL = /No space left on device|Disk quota exceeded|Wrote only \d+ of/
 const SAID_CHARACTERS_MAX = 2000
 const DOWNLOADS_AT_ONCE = 8
 
-/** Downloads into a staging directory first, so that a full disk changes nothing in the target. */
+/** Downloads into a staging directory, so that a full disk changes nothing in the target. */
 export async function downloadFolder(ws: Workspace, there: string, here: string, shown: (total: number | null) => Progress): Promise<void> {
   await mkdir(here, { recursive: true })
   const beside = partOf(path.join(here, 'all'))
@@ -80,7 +80,7 @@ async function unpackTar(ws: Workspace, { there, here }: Folders, signal: AbortS
   return is_whole
 }
 
-/** Downloads the files that the tar did not deliver. Each interrupted file resumes where it ended. */
+/** Downloads what the tar did not deliver. Each interrupted file resumes. */
 async function downloadMissing(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<void> {
   const from = await remoteListing(ws, there, signal)
   if (from === null) throw new CliError(`${there} is not there any more`)
@@ -101,7 +101,7 @@ export async function download(
   const files: string[] = []
   for (const at of paths) {
     const entry = from.get(at)
-    // The download needs full permission to fill the folder. The real mode is set at the end.
+    // The download needs full permission to fill the folder.
     if (entry?.type === 'directory') await mkdir(path.join(here, at), { mode: entry.mode | 0o700 })
     else if (entry?.type === 'symlink') await link(entry.target ?? '', path.join(here, at))
     else files.push(at)

@@ -28,7 +28,7 @@ export const exec: Run = async (context, [name = '']) => {
   const command = await ws.start(argv, asked)
   if (flags['detach'] === true) return void context.print({ id: command.id })
   const code = await follow(command)
-  // A program name with blanks is probably a shell line, so the message shows the right form.
+  // A name with blanks is probably a shell line.
   if (code === COULD_NOT_START && /\s/.test(rest[0] ?? ''))
     context.say(`Try: berth exec ${name} ${JSON.stringify(rest.join(' '))}   (a line for a shell is one word, without --)`)
   return code
@@ -36,7 +36,7 @@ export const exec: Run = async (context, [name = '']) => {
 
 const COULD_NOT_START = 127
 
-/** A single argument without `--` is a line for the shell. Everything else is a program with arguments. */
+/** A single argument without `--` is a shell line; everything else is a program with arguments. */
 function wordsOf({ rest, dashes }: Pick<Context, 'rest' | 'dashes'>): readonly string[] {
   const [line] = rest
   if (line === undefined)

@@ -3,7 +3,7 @@ import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Progress } from './progress.ts'
 
-/** Downloads to a temporary file and renames it, because the disk may become full before the download is complete. */
+/** Downloads to a temporary file, because the disk may become full before the end. */
 export async function fetchFile(
   ws: Workspace,
   { there, here, mode }: { there: string; here: string; mode: number | null },

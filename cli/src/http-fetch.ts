@@ -18,7 +18,7 @@ export const httpFetch = (async (input: string, { method = 'GET', headers, signa
   const answered = new Promise<IncomingMessage>((resolve, reject) => void asked.once('response', resolve).on('error', reject))
   send(asked, body)
   const answer = answerOf(await answered, asked)
-  // The SDK does not read the body of a 204, so the body is read here to free the connection.
+  // The SDK does not read a 204, so its body is read here.
   if (answer.status === 204) await answer.text()
   return answer
 }) as unknown as typeof fetch
@@ -45,7 +45,7 @@ function answerOf(answer: IncomingMessage, asked: ClientRequest): Answer {
     asked.destroy()
     throw new TypeError(`The server redirects with ${status}`)
   }
-  // A refusal may arrive before the whole body is sent. The server reads no more of it, so the request is destroyed.
+  // A refusal may arrive before the body is sent. The server reads no more, so the request is destroyed.
   answer.once('end', () => asked.writableFinished || asked.destroy())
   // Waits one event-loop tick after the response, so that the connection is free for the next call.
   const whole = async () => {

@@ -17,7 +17,7 @@ interface Known {
   client?: Client
 }
 
-/** Reports the result of the last check, and starts the next one. Does so only on a terminal. */
+/** Reports the last check's result and starts the next check, only on a terminal. */
 export async function checkInBackground(url: () => string, version: string, say: (text: string) => void): Promise<void> {
   if (!process.stderr.isTTY || process.env['CI'] || process.env['BERTH_NO_VERSION_CHECK']) return
   try {
@@ -32,7 +32,7 @@ export async function checkInBackground(url: () => string, version: string, say:
       .on('error', () => undefined)
       .unref()
   } catch {
-    // For example, the folder may not be writable. The check is then skipped.
+    // The folder may not be writable: the check is skipped.
   }
 }
 

@@ -12,7 +12,7 @@ export interface Network {
 
 const BITS = { 4: 32, 6: 128 } as const
 
-/** Networks that no policy may allow. machine/internal/egress enforces the same lists a second time. */
+/** No policy may allow these. machine/internal/egress enforces the same lists. */
 const NEVER = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '168.63.129.16/32', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24'],
   ...['192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '224.0.0.0/4', '240.0.0.0/4'],

@@ -7,11 +7,9 @@ export type NormalHost = { host: string } | { reason: HostReason; message: strin
 
 const NAME_CHARACTERS_MAX = 253
 const LABEL = /^(?!-)[a-z0-9-]{1,63}(?<!-)$/
-/** A last label like this is refused, because URL parsers read such a name as an IPv4 address. */
+/** Refused as the last label, because URL parsers read such a name as an IPv4 address. */
 const NUMBER = /^(?:[0-9]+|0x[0-9a-f]*)$/
-/**
- * IDNA conversion would parse `/`, `%` or a tab as part of a URL, so these are refused before. The conversion checks all other characters.
- */
+/** IDNA conversion would parse `/`, `%` or a tab as a URL's, so these are refused before. The conversion checks the rest. */
 const NO_HOST_CHARACTER = /[^A-Za-z0-9.\-\u0080-\u{10ffff}]/u
 /** Names of local networks: RFC 6761, RFC 6762, RFC 8375, ICANN's `.internal`. */
 const LOCAL = ['localhost', 'localdomain', 'localdomain4', 'localdomain6', 'local', 'internal', 'home.arpa']
@@ -41,7 +39,7 @@ export function normalHost(given: string): NormalHost {
 
 const IP_MESSAGE = 'is an address: public networks go into cidrs'
 
-/** The IDNA conversion does not check names that are already ASCII, so encoded labels are checked here. */
+/** The conversion does not check ASCII names, so encoded labels are checked here. */
 function isTrueIdna(ascii: string): boolean {
   const encoded = ascii.split('.').filter((label) => label.startsWith('xn--'))
   return encoded.every((label) => {

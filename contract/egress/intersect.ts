@@ -63,7 +63,7 @@ function portsOf({ rules }: EgressPolicy): Map<string, Set<number>> {
   return found
 }
 
-/** Puts as many ports into each rule as a rule may have, so the result has no more rules than the source. */
+/** Fills each rule with ports, so the result has no more rules than the source. */
 function rulesOf(host: string, set: ReadonlySet<number>): EgressRule[] {
   const ports = [...set].sort((a, b) => a - b)
   const count = Math.ceil(ports.length / LIMITS.egress.ports_max)

@@ -11,11 +11,11 @@ export interface EgressRule {
   protocols: 'tcp'[]
 }
 
-/** A policy of mode allowlist without rules and networks allows nothing. */
+/** An allowlist without rules and networks allows nothing. */
 export interface EgressPolicy {
   mode: EgressMode
   rules: EgressRule[]
-  /** In canonical form. Every TCP port of these networks is allowed. */
+  /** Canonical form. All TCP ports are allowed. */
   cidrs: string[]
 }
 
@@ -36,7 +36,7 @@ export function hostCovers(host: string, name: string): boolean {
   return host.startsWith('*.') && !name.startsWith('*.') && name.slice(name.indexOf('.') + 1) === host.slice(2)
 }
 
-/** A policy beyond the limits is truncated, which only narrows it. */
+/** Truncation to the limits only narrows a policy. */
 export function withinLimits({ mode, rules, cidrs }: EgressPolicy): EgressPolicy {
   return { mode, rules: rules.slice(0, LIMITS.egress.rules_max), cidrs: cidrs.slice(0, LIMITS.egress.cidrs_max) }
 }

@@ -10,7 +10,7 @@ export const Name = (description?: string) => Type.String({ maxLength: 512, ...d
 export const Digest = (description?: string) => Type.String({ pattern: '^[0-9a-f]{64}$', ...described(description) })
 export const Flag = (description?: string) => Type.Optional(Type.Boolean(described(description)))
 
-/** A list that may be null, because Go writes an empty list as null. */
+/** Null stands for an empty list, because Go writes one as null. */
 export const ListOf = <T extends TSchema>(item: T, description?: string) => Nullable(Type.Array(item, described(description)))
 
 /** A message that is used as a field, with a description of its own. */

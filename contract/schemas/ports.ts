@@ -4,7 +4,7 @@ import { FreeText, List, Nullable, strict, Timestamp, Uuid } from './common.ts'
 
 /** Port of the agent. No app can listen on this port, and no caller can reach it. */
 export const AGENT_PORT = 65_100
-/** The service answers requests below this path itself, so the app never receives them. */
+/** The service itself answers requests below this path. */
 export const RESERVED_PATH = '/__service'
 
 export const PortNumber = Type.Integer({

@@ -182,7 +182,7 @@ export function secretInputs({ inputs }: Pick<TemplateSettings, 'inputs'>, which
   return secret.map(([name]) => name).sort()
 }
 
-/** Names of the inputs that are text: they become environment variables. */
+/** Inputs that are text become environment variables. */
 export function textInputs({ inputs }: Pick<TemplateSettings, 'inputs'>): string[] {
   return Object.keys(inputs).filter((name) => inputs[name] !== undefined && !isSecret(inputs[name]))
 }

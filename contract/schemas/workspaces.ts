@@ -26,7 +26,7 @@ export type SuspendRequest = Static<typeof SuspendRequest>
 
 export const IDLE_BASES = ['default', 'fixed', 'learned', 'session', 'never'] as const
 
-/** Activity is stored with a delay, so that of the last seconds may be missing. */
+/** Activity is stored with a delay of seconds. */
 export const RecentActivity = Type.Object({
   active_at: Timestamp('Of any kind'),
   tool_call_at: Nullable(Timestamp()),

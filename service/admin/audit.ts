@@ -31,7 +31,7 @@ async function verify(argv: string[], { db, output }: Context): Promise<void> {
   if (waiting > 0) output.note(`${waiting} records wait for their link`)
 }
 
-/** Ignores a stored end that is older than all records of its chain: there is nothing to compare it with. */
+/** A stored end older than all records of its chain proves nothing, so it is ignored. */
 async function brokenIn(db: Context['db'], { chain_id, end, dropped }: Chain, kept: KeptEnd | undefined): Promise<Broken | null> {
   let link: Link = dropped
   while (link.sequence < end.sequence) {

@@ -45,7 +45,7 @@ async function databaseAnswers({ database_url, embedded }: SetupConfig): Promise
       if (embedded) await createDatabase(client, database_url)
       return await client.end()
     } catch (cause) {
-      await client.end().catch(() => undefined) // the client is not connected, so this may fail
+      await client.end().catch(() => undefined) // the client is not connected
       if (performance.now() > deadline_ms) throw new Error('The database does not answer', { cause })
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
@@ -77,7 +77,7 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   const latest = await latestVersion(db, null, template.name)
   const layers = [template.digest]
   if (latest !== undefined && isDeepStrictEqual(latest.layers, layers) && isDeepStrictEqual(latest.settings, settings)) return
-  // An upgrade must never allow more egress, so the operator's ceiling is copied to the new version.
+  // An upgrade must never allow more egress: the operator's ceiling is copied.
   const next = { organization_id: null, slug: template.name, layered: true, layers, settings, egress: latest?.egress ?? null }
   const here = { ids: at.ids, now: at.clock.now() }
   const { version } = await mutate(
@@ -92,7 +92,7 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
 
 /** The start script shows this file and then removes it. */
 async function announce(config: SetupConfig, api_key: string | null): Promise<void> {
-  // If an announcement still exists, the start that wrote it failed and never showed the key.
+  // An announcement that still exists was never shown, because its start failed.
   const unseen = existsSync(config.announcement_file) ? await readKey(config.first_key_file).catch(() => null) : null
   const shown = api_key ?? unseen?.api_key
   const bearer = shown ?? `$(cat ${config.first_key_file})`

@@ -148,7 +148,7 @@ function ofResolver({ resolver: { serving, starts } }: HostFacts): Finding {
   return finding('names', 'ok', `Machines' DNS questions are answered; the resolver died ${starts - 1} times since hostd began`)
 }
 
-/** Every firewall of the computer must let a packet pass, so one that drops it is enough. */
+/** A packet must pass every firewall of the computer. */
 export function ofFirewalls(firewalls: FirewallFound[]): Finding[] {
   const recipe = 'npm run admin -- firewall prints the commands that let them through'
   const of = (wanted: FirewallFound['state']) => firewalls.filter(({ state }) => state === wanted)
@@ -265,7 +265,7 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
       'machines',
       'wrong',
       'Running without a machine',
-      // Only running workspaces need a machine: a hibernated workspace has only its checkpoint.
+      // A hibernated workspace needs no machine: it has only its checkpoint.
       quiet
         .filter(({ id, observed_state, disk }) => observed_state === 'running' && disk !== null && !machines.has(id))
         .map(({ id }) => id),

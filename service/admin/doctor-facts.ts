@@ -66,7 +66,7 @@ export interface Facts {
   layers: { size_bytes: number }[] | null
   stored: StoredFacts | null
   clock_at: Date
-  /** Read after the database, so the counters are never below the stored ones. */
+  /** Read after the database, so that counters are never below its rows. */
   counters: HostCounters[] | null
   sealing_key_files: string[]
 }
@@ -177,7 +177,7 @@ function hostFacts(told: HostAnswer | null): HostFacts | null {
   return { ...told, machines: ofWorkspaces(told.machines), workspaces: ofWorkspaces(told.files) }
 }
 
-/** Replaces null by an empty list, because Go encodes a nil slice as null. */
+/** Go encodes a nil slice as null, so null becomes an empty list. */
 function withLists(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withLists)
   if (typeof value !== 'object' || value === null) return value

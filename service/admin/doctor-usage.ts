@@ -47,7 +47,7 @@ export function ofUsage({ differences, late, counters }: UsageFacts, host: reado
 
 function ofMachine({ subject: { id }, fence, ...now_there }: HostCounters, counters: readonly CountersRow[], now: Date): string[] {
   const row = counters.find((one) => one.workspace_id === id && one.fence === fence)
-  if (row === undefined) return [] // the machine has just started, so the cell has no counters yet
+  if (row === undefined) return [] // the machine has just started
   const more = (['cpu_usec', 'received_bytes', 'sent_bytes'] as const).filter((name) => row[name] > now_there[name])
   const silent_seconds = Math.round((now.getTime() - row.read_at.getTime()) / 1000)
   return [

@@ -19,7 +19,7 @@ interface At {
 /** @returns the key's text if this call has made the key. */
 export async function firstKey(db: Db, file: string, at: At): Promise<string | null> {
   if (await anyApiKey(db)) return null
-  // A start that was interrupted has left its key in the file. The same key is used, so no active key is lost.
+  // An interrupted start left its key in the file. Using that key loses no active key.
   const key = await readKey(file).catch(() => writeKey(file))
   const by = serviceOrigin('setup', { ids: at.ids, now: at.clock.now() })
   const { key_id, secret_sha256 } = key

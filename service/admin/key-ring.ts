@@ -19,7 +19,7 @@ import { AdminError, type Command, type Context, oneOf, required, show, subjectO
 const TOOL_TOKEN = 'tool-token'
 const ALL_PURPOSES = [TOOL_TOKEN, ...PURPOSES] as const
 const KEY_ID_BYTES = 4
-/** How long after its last use for signing a key is needed: callers page through one list for at most a day. */
+/** Callers page through one list for at most a day, so old cursors must be valid so long. */
 const CURSOR_KEPT_MS = 24 * 3600 * 1000
 const TOKEN_KEPT_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 
@@ -134,7 +134,7 @@ async function ringRefusal(db: Db, purpose: Purpose, key_id: string, now: Date):
   return count === 0 ? null : { kind: 'needed', message: `${count} idempotency entries of the last day still need ${key_id}` }
 }
 
-/** Callers have cursors that the service does not store, so a key is needed until its last cursor is too old. */
+/** Callers hold cursors that the service does not store, so only time shows that none is in use. */
 function cursorNeed(key: KeyRow, keys: KeyRow[], now: Date): Refusal | null {
   const [next] = keys.filter(({ created_at }) => created_at > key.created_at)
   const until = new Date((next?.created_at ?? now).getTime() + ANNOUNCED_MS + CURSOR_KEPT_MS)

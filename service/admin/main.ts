@@ -149,7 +149,7 @@ function explain(error: unknown): number {
   return 1
 }
 
-/** PostgreSQL's code for undefined_table: setup has not created the tables. */
+/** undefined_table: setup has not created the tables. */
 function isUnprepared(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '42P01'
 }

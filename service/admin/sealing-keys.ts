@@ -52,7 +52,7 @@ async function prepare(argv: string[], context: Context): Promise<void> {
   output.note(`Copy ${file} into the folder of the cell of every other computer, then: npm run admin -- keys rotate-kek --use ${file}`)
 }
 
-/** Only the keys of the values are sealed again; the values do not change. An interrupted rotation is continued and makes no second key. */
+/** Values do not change, only the keys that seal them. An interrupted rotation continues and makes no second key. */
 async function rotate(argv: string[], context: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { use: { type: 'string' } } })
   const { db, output, change, clock } = context
@@ -74,7 +74,7 @@ async function rotate(argv: string[], context: Context): Promise<void> {
     if (uses.some(({ key_id }) => key_id === filed.key_id)) throw new AdminError(`${filed.file} is in use already`)
     const needed = await opened(keys, uses)
     const key = await filed.open()
-    // The newest row is used for sealing, so the new key's time must be the latest even if the clock was set back.
+    // The newest key is used for sealing, so its time must be the latest even if the clock was set back.
     const created_at = new Date(Math.max(clock.now().getTime(), newest.created_at.getTime() + 1))
     const row = { key_id: key.key_id, public_jwk: key.public_jwk, created_at }
     await change('sealing_keys.rotate', (tx) => insertSealingKey(tx, row), subjectOf('sealing_key', key.key_id))

@@ -2,7 +2,7 @@ import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * Marks the layers as recently modified, because hostd removes only older ones (decision 230).
+ * hostd does not remove recently modified layers (decision 230).
  * @returns the digests that are missing.
  */
 export async function touchLayers(layers_dir: string, digests: readonly string[]): Promise<string[]> {

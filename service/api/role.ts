@@ -10,7 +10,7 @@ import { findTemplate } from './templates/find.ts'
 import { readWorkspace } from './workspaces/store.ts'
 import type { ReadDeps } from './calls/deps.ts'
 
-/** A target that the person may not see gets the answer of a missing one. null: the call has no target. */
+/** A target that the person may not see is answered as missing. null: the call has no target. */
 export async function roleOf({ reads }: ReadDeps, who: PersonPrincipal, call: Call): Promise<Role | null> {
   const { access } = call.route
   if (access.kind !== 'principal' || access.within === 'self') return null

@@ -48,7 +48,7 @@ async function namesOf({ data_dir, database_url }, { restoring }) {
   return names
 }
 
-/** Checks that nothing writes: the supervisor's children and the machines may still run when the supervisor has ended. */
+/** Children of the supervisor and machines may still run when the supervisor has ended. */
 async function checkAtRest({ pool_image, postgres_data }) {
   const loops = await run('losetup', ['--list', '--noheadings', '--output', 'NAME', '--associated', pool_image])
   if (loops.trim() !== '') {
@@ -60,7 +60,7 @@ async function checkAtRest({ pool_image, postgres_data }) {
   if (server !== undefined) throw new Error(`The database still runs (process ${server}): \`npm run clean\` ends it.`)
 }
 
-/** The pid file may be stale and its pid reused, so the process is checked, too. */
+/** The pid file may be stale and its pid reused. */
 async function serverOf(postgres_data) {
   const noted = await readFile(join(postgres_data, 'postmaster.pid'), 'utf8').catch(() => '')
   const pid = Number.parseInt(noted, 10)

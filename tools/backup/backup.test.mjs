@@ -77,7 +77,7 @@ async function backedUp() {
 async function endedWhileItCopies(t, how, name, ...args) {
   const [cp, copying] = [path.join(folder, 'bin/cp'), path.join(folder, 'copying')]
   execFileSync('mkfifo', [copying])
-  // The fake cp writes its pid into a pipe, so that the test can end it.
+  // The fake cp writes its pid into a pipe, so that the test can wait for its end.
   writeFileSync(cp, `#!/bin/sh\nfor to; do :; done\nprintf part > "$to"\necho $$ > ${copying}\nexec sleep 86400\n`, { mode: 0o755 })
   const command = spawn(process.execPath, [path.join(TOOLS, name), ...args], { env: environment(), stdio: 'ignore' })
   t.after(() => command.kill('SIGKILL'))

@@ -9,7 +9,7 @@ import { exists, run } from '../setup/cached-build.mjs'
 export const FORMAT = 1
 export const POOL = 'pool.img'
 export const DATABASE = 'pg'
-/** Names in the data directory that a backup contains. Berth creates all others again. */
+/** Names that a backup contains. Berth creates all others again. */
 export const KEPT = ['agents', 'config.json', 'engines', 'fences', 'keys', 'layers', 'trees', 'uploads', DATABASE, POOL]
 const COPY_SECONDS = 7 * 24 * 3600
 const NAMED_MAX = 5

@@ -63,7 +63,7 @@ async function giveAway(layout, accounts) {
     await run('chown', ['--recursive', '--no-dereference', `${owner.uid}:${owner.gid}`, path])
     await chmod(path, mode)
   }
-  // The pid in the file may belong to another process on this computer, and PostgreSQL would then refuse to start.
+  // The pid may belong to another process here, and PostgreSQL would refuse to start.
   await rm(join(layout.postgres_data, 'postmaster.pid'), { force: true })
 }
 

@@ -63,7 +63,7 @@ function environment() {
   return looks_for_races ? { ...goEnvironment(), CGO_ENABLED: '1' } : goEnvironment()
 }
 
-/** Finds the reason of a skipped test: Go prints ` some_test.go:12: why` in the line above SKIP. */
+/** Go prints ` some_test.go:12: reason` in the line above SKIP. */
 function reasonIn(output) {
   const [, reason = output.trim()] = /_test\.go:\d+: (.*)/.exec(output) ?? []
   return reason
@@ -89,7 +89,7 @@ async function ran(packages, flags) {
     const ended_as = { name, action: event.Action, output: outputs.get(name) ?? '' }
     if (first !== undefined && ENDS.includes(event.Action) && (deeper.length === 0 || event.Action === 'skip')) results.push(ended_as)
     if (first === undefined && event.Action === 'fail') wrong.push(`${name}: ${ended_as.output}`)
-    // Go skips a package without test files, so a package that passed without a test has a TestMain that exited early.
+    // Go skips a package without test files, and passes one whose TestMain exits early.
     if (first === undefined && event.Action === 'pass' && !with_tests.has(of)) wrong.push(`${name} ran no test: ${ended_as.output}`)
   }
   const code = await ended

@@ -16,7 +16,7 @@ export const KEPT_VARIABLE = 'BERTH_TEST_KEPT'
 const PREFIX = 'berth-run-'
 const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const TAKE_DOWN = fileURLToPath(new URL('take-down.mjs', import.meta.url))
-/** Programs that own folders with these names also have named resources in the kernel. */
+/** Owners of such folders also have named kernel resources. */
 const HAVE_NAMES = /^(berth-test-service$|berth-engine-|hostd-|bt-)/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
 /** A recently made folder may have no owner file yet, because its process is still starting. */
@@ -25,7 +25,7 @@ const STARTING_MS = 60_000
 const SAME_SIGNAL_MS = 2000
 const PARENT_LOOK_MS = 1000
 
-/** Without root no enclosure is possible and none is needed: there are no machines, and the parent ends the command. */
+/** Without root there are no machines to enclose, and the parent ends the command. */
 export function canEnclose() {
   return process.getuid() === 0 && spawnSync('unshare', ['--mount', '--pid', '--ipc', '--fork', 'true']).status === 0
 }
@@ -109,7 +109,7 @@ function inside(folder, command, { env = process.env, stdio, shown = [] }) {
   // If this process dies, the kernel kills unshare, and with it the first process inside.
   const namespaces = ['unshare', '--mount', '--pid', '--ipc', '--fork', '--kill-child', '--mount-proc', '--']
   const first = ['sh', INIT, join(folder, 'tmp'), ...places, '--', ...command]
-  // A process group of its own, so that a terminal signal reaches only this process, which forwards it once.
+  // In its own process group: a terminal signal reaches only this process, which forwards it once.
   const options = { cwd: CLONE, env: { ...rest, [INSIDE_VARIABLE]: '1' }, stdio, detached: true }
   return ['setpriv', ['--pdeathsig', 'KILL', '--', ...namespaces, ...first], options]
 }

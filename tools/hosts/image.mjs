@@ -5,7 +5,7 @@ import { cachedBuild, run as runOnce, timed } from '../setup/cached-build.mjs'
 import { installDebian, rootFlags } from '../setup/debian-root.mjs'
 
 const DISK_GIB = 48 // a sparse file
-/** Units that would wait for the internet, which this computer does not have. */
+/** These units need the internet, which this computer does not have. */
 const MASKED = ['apt-daily.timer', 'apt-daily-upgrade.timer', 'dpkg-db-backup.timer', 'systemd-networkd-wait-online.service']
 
 /** Mounts folders of the testing computer. Overlays keep all changes in the guest. */

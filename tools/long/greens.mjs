@@ -14,7 +14,7 @@ export function openGreens(cache_dir) {
   }
   const note = (name, green) => {
     mkdirSync(dirname(file), { recursive: true })
-    // Renames the complete file, so that a concurrent run never reads a partly written one.
+    // A rename, so that a concurrent run never reads a partly written file.
     writeFileSync(`${file}.${process.pid}`, `${JSON.stringify({ ...read(), [name]: green }, null, 2)}\n`)
     renameSync(`${file}.${process.pid}`, file)
   }

@@ -43,7 +43,7 @@ class Page {
     return this.#text()
   }
 
-  /** Adds a section once. Types of the API are omitted, because they have a page of their own. */
+  /** Adds a section once. Types of the API have a page of their own. */
   #want(symbol: ts.Symbol): void {
     if (this.#sections.has(symbol)) return
     const declared = symbol.declarations?.find((each) => isOurs(each.getSourceFile()))

@@ -52,7 +52,7 @@ async function sourcesKey() {
   return hash.digest('hex').slice(0, 32)
 }
 
-// Omits runsc, which is a Go module of its own. go.sum fixes the dependencies, so they need no digest.
+// Omits runsc, a module of its own, and the dependencies, which go.sum fixes.
 async function sourceFiles(folder) {
   const files = []
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -63,7 +63,7 @@ async function sourceFiles(folder) {
   return files.sort()
 }
 
-/** Checks Go first, so that a set-up fails at its start instead of at its end. */
+/** Fails before the long set-up. */
 export async function checkGo({ settings }) {
   if (settings.runsc !== '' && NAMES.every((name) => settings[name] !== '')) return
   await run('go', ['version']).catch((error) => {

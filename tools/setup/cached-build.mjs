@@ -7,7 +7,7 @@ import { join } from 'node:path'
 // each other's processes.
 const ABANDONED_AFTER_MS = 24 * 3600 * 1000
 const OUTPUT_TAIL_CHARS = 4000
-/** A long step prints a line now and then, so that it does not look stuck. */
+/** Interval of a progress line: a long step must not look stuck. */
 const SIGN_MS = 30_000
 
 /**
@@ -38,7 +38,7 @@ export async function cachedBuild({ parent, key, build }) {
 
 /** Returns stdout. On failure, ends the whole process group and throws with the end of the output. */
 export async function run(command, args, { cwd, env = process.env, timeout_seconds = 60, signal } = {}) {
-  // The child has a process group of its own, so that compilers and package managers that it started can be ended, too.
+  // A process group of its own, so that the child's compilers and package managers can be ended, too.
   const child = spawn(command, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
   let tail = ''

@@ -19,7 +19,7 @@ const SOURCES = [
 const BUNDLE = join(CLONE, 'tools', 'sdk', 'bundle.ts')
 const DIST = join(CLONE, 'cli', 'dist')
 const STAMP = join(DIST, '.sources-sha256')
-/** Several services may start from one clone at the same time. Those that wait for the lock then find the stamp and build nothing. */
+/** Several services may start from one clone at once. Those that waited for the lock find the stamp. */
 const LOCK = join(DIST, '.lock')
 
 /** Builds the clients in the clone, because npm installs a client as a link to the clone. */

@@ -26,7 +26,7 @@ export function layoutOf(settings) {
     mail: join(data_dir, 'mail'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
-    /** Exists while a restore is unfinished, so that no start uses partial data: tools/backup/restore.mjs. */
+    /** Exists while a restore is unfinished: tools/backup/restore.mjs. */
     restoring: join(data_dir, '.restoring'),
     /** Only one process may write here, because Node runs the code that it finds in this folder. */
     compiledOf: (name, version) => join(data_dir, 'compiled', `${name}-${version}`),
@@ -95,7 +95,7 @@ function machinesMemory({ memory_reserve_mib }, { memory_mib }) {
   return Math.max(1, Math.floor(memory_mib) - memory_reserve_mib)
 }
 
-/** Memory of a warm machine that waits; hostd uses the same value. */
+/** Memory reserved for a warm or blank sandbox, as in hostd. */
 const WAITING_MIB = 64
 
 function capacityOf(settings, host) {

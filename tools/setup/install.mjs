@@ -39,7 +39,7 @@ export async function installMachines({ settings, log, may_be_late = false }) {
 
 async function installPrograms({ settings, log }) {
   const binaries = await ensureBinaries({ settings, log })
-  // The setting is passed in the environment, because `ensureRunsc` reads only that.
+  // `ensureRunsc` reads only the environment.
   if (settings.runsc !== '') process.env.BERTH_RUNSC = settings.runsc
   return { binaries, runsc: await ensureRunsc({ cache_dir: settings.cache_dir, log }) }
 }
@@ -54,7 +54,7 @@ async function installTemplates({ settings: { cache_dir }, log, may_be_late }) {
   return { templates, late_templates }
 }
 
-/** Waits for all steps before it throws. With Promise.all the other steps would keep running. */
+/** Waits for all steps before it throws, unlike Promise.all. */
 async function bothEnded(...steps) {
   const ended = await Promise.allSettled(steps)
   const failed = ended.find(({ status }) => status === 'rejected')

@@ -27,7 +27,7 @@ export function parseFlags(argv) {
   return { flags, rest: argv.slice(argv[at] === '--' ? at + 1 : at) }
 }
 
-/** Short digest of the data directory. It is part of the names of this installation's resources on the computer. */
+/** Part of the names of this installation's resources on the computer. */
 export function instanceOf(data_dir) {
   return createHash('sha256').update(realPath(data_dir)).digest('hex').slice(0, 4)
 }
@@ -60,7 +60,7 @@ function readFile(named, usual) {
   return value
 }
 
-// Resolves the part of the path that exists, because the directory itself may not exist yet.
+// The directory may not exist yet, so its existing parent is resolved.
 function realPath(path) {
   if (existsSync(path)) return realpathSync(path)
   return join(realPath(dirname(path)), basename(path))

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 export const LOCKED = '--under-lock'
 const TAKEN = 75
 
-/** Starts the program again under the lock. @returns its exit code; undefined: another process has the lock. */
+/** @returns the exit code; undefined: another process has the lock. */
 export function againUnderLock(lock, program, argv) {
   const again = [process.execPath, program, ...argv, LOCKED]
   const { status, error } = spawnSync('flock', ['--nonblock', '--conflict-exit-code', `${TAKEN}`, lock, ...again], { stdio: 'inherit' })

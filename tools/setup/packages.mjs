@@ -60,7 +60,7 @@ export function hasProgram(name) {
   return PROGRAM_FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
-// npm writes its own copy of the lockfile at the end, so a copy newer than the lockfile shows a complete installation.
+// npm writes its own lockfile last, so a newer one shows a complete installation.
 async function installedByHand() {
   const times = await Promise.all(
     ['node_modules/.package-lock.json', 'package-lock.json'].map((name) => stat(join(CLONE, name)).catch(() => undefined)),

@@ -22,10 +22,7 @@ export async function ensurePostgres({ cache_dir }) {
   return join(folder, 'native', 'bin')
 }
 
-/**
- * The cluster is renamed to its final name last, so a killed start leaves no partial cluster. `sync: false` is for tests, which may lose
- * data.
- */
+/** A final rename: a killed start leaves no partial cluster. `sync: false` is for tests, which may lose data. */
 export async function ensureCluster({ bin_dir, data_dir, user, configuration, hba, ident, sync = true }) {
   if (await exists(join(data_dir, 'PG_VERSION'))) return false
   const unfinished = join(dirname(data_dir), `.initdb-${basename(data_dir)}`)

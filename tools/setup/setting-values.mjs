@@ -119,7 +119,7 @@ export function urlOrNothing(value) {
   return value === '' ? '' : url(value)
 }
 
-/** Longest host whose port names are still valid. Port 65535 has the longest name. */
+/** Longest valid host: the name of port 65535 is the longest. */
 const PORTS_HOST_MAX = 253 - '65535-'.length - 26 - '.'.length
 
 export function portsUrl(value) {

@@ -257,10 +257,10 @@ export const SETTINGS = {
   failpoints: { parse: failpoints, fallback: '', flag_only: true, about: "places to fail at; for Berth's own tests" },
 }
 
-/** Variables that are no settings: they are read before the settings, or belong to tests and clients in the same terminal. */
+/** Variables that are read before the settings, or belong to tests and clients in the same terminal. */
 const OTHER_VARIABLES = /^BERTH_(CONFIG|TEST_.*|URL|API_KEY|PROJECT|ORGANIZATION|PROFILE|CONFIG_DIR|MCP_TOKEN|NO_VERSION_CHECK)$/
 
-/** An error in the settings of the user who starts Berth, which is shown without a stack. */
+/** An error of the user who starts Berth, shown without a stack. */
 export class SettingsError extends Error {}
 
 /**

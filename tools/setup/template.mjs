@@ -17,7 +17,7 @@ const MMDEBSTRAP_FLAGS = rootFlags('minbase')
 // image reproducible.
 // -x-1 omits extended attributes: Debian ships only file capabilities, which gVisor ignores.
 const MKFS_FLAGS = ['-zlz4hc', '-C16384', '-x-1', '-U00000000-0000-4000-8000-000000000000', '--quiet']
-// Date for programs of the build, such as the day of a password's last change. It is fixed, so that builds are reproducible.
+// A fixed date for build programs, such as the day of a password's last change.
 const BUILD_DATE = '1750000000'
 
 /** The first call takes about a minute and needs root. */

@@ -155,7 +155,7 @@ function fieldLines({ title, field, schema, optional, is_union }: Field, world: 
   return [...comments, embedded ? [type, tag] : [given?.name ?? goName(field), type, tag]]
 }
 
-/** Returns a field's own description. A description of the field's message is omitted, because it is written above the message. */
+/** A field's own description. The description of its message is written above the message. */
 function described(schema: Schema, { known }: World): string | undefined {
   const inner = schema.anyOf === undefined ? schema : valueOf(schema.anyOf)
   const message = known.find(({ title }) => title === inner.title)
@@ -181,7 +181,7 @@ function valuesOf({ patternProperties = {}, additionalProperties = {} }: Schema)
   return Object.values(patternProperties)[0] ?? additionalProperties
 }
 
-/** A nil in Go is a null in JSON, so such a type needs no further type in Go. */
+/** A nil in Go is null in JSON. */
 function valueOf(choices: readonly Schema[]): Schema {
   const [value, none] = choices
   if (value === undefined || none?.type !== 'null' || choices.length > 2) throw new Error('Go has no type for a choice of messages')

@@ -20,7 +20,7 @@ const OTHER_MODE = { conflict: ['not_supported_for_mode'] } as const satisfies R
 
 const SITUATION = { workspace_busy: NO_REASON, workspace_not_running: NO_REASON } as const satisfies RouteErrors<CellCode>
 
-/** Added for routes that wake a parked machine, because waking can fail. */
+/** Of routes that wake a parked machine. */
 const WAKING = {
   workspace_busy: ['workspace_fenced'],
   service_unavailable: ['host_capacity', 'wake_failed'],
@@ -29,7 +29,7 @@ const WAKING = {
 /** The guest's kernel may refuse a call, and the reason is not known. */
 const MACHINE = { conflict: NO_REASON, rate_limited: ['resource_limit'], timeout: NO_REASON } as const satisfies RouteErrors<CellCode>
 
-/** Added for routes that read the disk of a sleeping machine. */
+/** Of routes that read a sleeping machine's disk. */
 const DISK = {
   workspace_not_running: ['offline_unavailable', 'offline_budget'],
   dependency_unavailable: ['offline_changed'],

@@ -9,7 +9,7 @@ export const FILE_TYPES = ['file', 'directory', 'symlink', 'other'] as const
 
 const NAME = 'Bytes that are not UTF-8 are shown escaped (`\\xff`); a path with such a name cannot be asked for'
 
-/** Describes a symbolic link at the end of the path instead of following it. */
+/** A symbolic link at the end of the path is described, not followed. */
 export const FileInfo = Type.Object(
   {
     path: Type.String({ description: NAME }),

@@ -4,7 +4,7 @@ import { Nullable, strict, Uuid, Enum } from '../common.ts'
 
 export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
 
-/** Commands run as this user by default: every platform template has it. */
+/** Default user of commands: every platform template has it. */
 export const DEFAULT_USER = 'user'
 export const DEFAULT_CWD = '/home/user'
 
@@ -69,7 +69,7 @@ export const EndFields = {
   stderr_bytes: Offset,
 }
 
-/** First offset that can still be read. hostd sets how much output is kept for each start of a machine. */
+/** hostd sets the limit at each start of a machine. */
 const AvailableFrom = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,

@@ -8,7 +8,7 @@ import { touchLayers } from '../touch-layers.ts'
 import { MANIFEST_BYTES_MAX, ownArchitecture, parseManifest, type Manifest } from './manifest.ts'
 import { BadTar, TarReader } from './tar.ts'
 
-/** Unfinished layers are written here, because hostd empties this folder when it starts. */
+/** Folder of unfinished layers: hostd empties it when it starts. */
 const UNFINISHED = 'making'
 
 /** A layer is renamed into hostd's folder when it is complete and durable and its digest matches. A repeat changes nothing. */
@@ -58,7 +58,7 @@ async function readManifest(reader: TarReader): Promise<Manifest> {
 
 async function placeLayer(layers_dir: string, sha256: string, bytes: AsyncIterable<Buffer>): Promise<void> {
   const target = join(layers_dir, `${sha256}.erofs`)
-  const is_there = (await digestOf(target)) === sha256 // an image with a wrong digest is damaged and is replaced
+  const is_there = (await digestOf(target)) === sha256 // a damaged image is replaced
   const folder = join(layers_dir, UNFINISHED)
   const unfinished = join(folder, `import-${randomUUID()}.erofs`)
   if (!is_there) await mkdir(folder, { recursive: true, mode: 0o700 })

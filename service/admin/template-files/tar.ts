@@ -1,4 +1,4 @@
-// Sizes above 8 GiB use the GNU encoding, because the standard field is too short.
+// Sizes above 8 GiB use the GNU encoding.
 import type { FileHandle } from 'node:fs/promises'
 import { BLOCK, padding } from '../../lib/tar-write.ts'
 

@@ -7,7 +7,7 @@ import { tenantOf } from './turns.ts'
 
 const DAY_SECONDS = 24 * 3600
 
-/** Limits changes per caller, because each writes rows: audit records are kept for 400 days, idempotency outcomes for one. */
+/** Limits changes, because each writes rows: audit records remain for 400 days, idempotency outcomes for one. */
 export type ChangeRate = (call: Pick<Call, 'who' | 'route'>) => void
 
 /** Deletions are never refused. Their number is bounded by the number of creations. */

@@ -34,7 +34,7 @@ export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'workspaces.snapshot',
 ])
 
-/** These routes are never refused for disk space: each writes few rows or frees space. */
+/** These routes are never refused: each writes few rows or frees space. */
 export const ROUTES_THAT_GO_ON: ReadonlySet<string> = new Set([
   'api-keys.update',
   'attachments.create',

@@ -40,7 +40,7 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
 type Personal = 'export' | 'session' | 'member' | 'invitation' | 'API key'
 type Paid = 'invoice' | 'billing account'
 
-/** A missing object and another tenant's object get the same answer, so callers cannot tell them apart. */
+/** Missing objects and those of other tenants get the same answer, so callers cannot distinguish them. */
 export function notFound(
   what:
     | 'organization'

@@ -102,7 +102,7 @@ async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: Work
 async function deleteOperationOf(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
   if (operation_id !== undefined) return operation_id
-  // A fork that captured nothing was removed without a delete operation, so a finished one is inserted.
+  // A fork that captured nothing was removed without a delete operation, so one is inserted now.
   const id = deps.ids.next()
   await insertFinishedDelete(tx, { ...aboutWorkspace(row), id, now })
   return id

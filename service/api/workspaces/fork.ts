@@ -97,7 +97,7 @@ async function forkFrom(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: ForkCal
   return workspaceCommandResult(workspace, { status: 202, operation_id, changed: true })
 }
 
-/** The fork has the source's memory and files, so it must not reach more hosts than the source (decision 136). */
+/** The fork contains the source's memory and files, so it must not reach more hosts (decision 136). */
 export async function copyOverride(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
@@ -115,7 +115,7 @@ export async function copyOverride(
 
 type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
-/** Throws if the key is in use; only some ended workspaces free their key. @returns the workspace that had the key. */
+/** Throws if the key is in use. @returns the ended workspace that has freed the key. */
 export async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
   const used = await readKey(readerOf(tx), organization_id, key)
   if (used === null) return null

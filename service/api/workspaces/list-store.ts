@@ -95,7 +95,7 @@ function parameters({ filters, page }: Asked, values: Values): string {
   return page.below === null ? state : `${state} and uuid_send(w.id) < uuid_send(${values.next(page.below)}::uuid)`
 }
 
-/** Each combination of filters has its own plan, and so its own name. PostgreSQL uses only 63 characters of a name. */
+/** Each combination of filters has its own plan and name. PostgreSQL uses only 63 characters of a name. */
 function statementOf({ scope, filters, page, rows_max }: Asked, kind: string, ids: string, values: Values, more = ''): Statement {
   const { desired_states, lifetimes, purposes } = meant(filters)
   const initials = [desired_states, lifetimes, purposes].map((all) => all.map((each) => each.replace('template_', '').charAt(0)).join(''))

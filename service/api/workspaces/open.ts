@@ -49,7 +49,7 @@ export async function openWorkspace(
   return answerOpen(call, deps, outcome)
 }
 
-/** The common case, a reopen of a ready workspace, needs only one read. */
+/** The common reopen of a ready workspace needs only one read. */
 async function readyAlready(deps: ReadDeps, call: OpenCall, project: Owned): Promise<WorkspaceRow | null> {
   const { body } = call
   if (call.idempotency !== null || body.inputs !== undefined || body.secrets !== undefined) return null
@@ -80,7 +80,7 @@ async function openInTransaction(
 }
 
 function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void {
-  // Keys are unique in the organization, but callers of other projects must not learn that a key exists.
+  // Keys are unique in the organization, but other projects must not learn that a key exists.
   if (!maySee(call.who, row) || row.project_id !== project.project_id) throw notFound('workspace')
   checkReopen(row, call.body)
 }
@@ -127,7 +127,7 @@ export async function retryStartup(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, ro
   return { status: 202, operation_id: id, changed: true }
 }
 
-/** Lists which fields of the call were ignored (App, "Open rules" 1). */
+/** Lists the ignored fields (App, "Open rules" 1). */
 function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workspaceCommandResult>[1]): WorkspaceCommandResult {
   const { template, caps, idle_policy, background_seconds } = body // inputs and secrets are never ignored
   return { ...workspaceCommandResult(row, came), ignored: ignoredBy(row, { template, caps, idle_policy, background_seconds }) }

@@ -51,7 +51,7 @@ export function refuseAlways(row: WorkspaceRow, command: Command): void {
   if (reason !== null) throw refusalOf(reason, row, command)
 }
 
-/** Called first, because a deleted workspace is reported before other problems of the request. */
+/** A deleted workspace is reported before other problems of the request. */
 export function refuseDeleted(row: WorkspaceRow, command: Command): void {
   if (row.deleted_at !== null) allowed(row, command)
 }

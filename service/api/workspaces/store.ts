@@ -165,7 +165,7 @@ export async function listCells(reads: Reader, since: Date): Promise<string[]> {
   return rows.map((row) => row.id)
 }
 
-/** @returns the cell with the fewest running workspaces in relation to its memory. */
+/** @returns the cell with the fewest running workspaces for its memory. */
 export async function leastUsedCell(reads: Reader, ids: string[]): Promise<string | null> {
   const [row] = await reads.rows<{ id: string }>(
     'cells.least_used',

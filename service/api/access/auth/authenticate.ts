@@ -14,9 +14,9 @@ import type { ApiKeyCache } from './verdicts.ts'
 const API_KEY = /^sfk_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{16,200})$/
 const PERSON_SESSION = /^sfu_[A-Za-z0-9_-]{43}$/
 const DAY_MS = 24 * 3600 * 1000
-/** A session's last use is written at most once an hour: its 30-day limit needs no more precision, and each write costs. */
+/** A session's last use is written once an hour: the 30-day limit needs no more precision. */
 const TOUCH_MS = 3600 * 1000
-/** A key's last use is written at most every 5 minutes: a search for unused keys needs no more precision. */
+/** A key's last use is written every 5 minutes: finding unused keys needs no more precision. */
 const USE_MS = 5 * 60 * 1000
 
 export interface AuthenticateDeps {

@@ -4,7 +4,7 @@ import { sourceOf } from '../../../http/source.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Limits failed look-ups of credentials per address, because each one costs a database statement. */
+/** Limits failed look-ups per address: each costs a database statement. */
 export interface AuthFailureLimiter {
   /**
    * A credential that was valid before is never limited, so guesses from a shared address (a proxy) lock out no other caller.
@@ -31,7 +31,7 @@ export function createAuthFailureLimiter(per_minute: number, clock: Clock): Auth
         if (!is_wrong) remember(good, digest)
         return found
       } finally {
-        if (!was_good && !is_wrong) buckets.giveBack(source) // the address also gets its token back if the look-up failed with an error
+        if (!was_good && !is_wrong) buckets.giveBack(source) // also if the look-up failed with an error
       }
     },
   }

@@ -43,7 +43,7 @@ export function sessionSubject(id: string): AuditTarget {
   return { kind: 'session', id, organization_id: null, project_id: null }
 }
 
-/** Routes of sessions declare an access that admits only people, so a key here is a programming error. */
+/** The access of session routes admits only people, so a key is a programming error. */
 export function personOf(who: Principal): PersonPrincipal {
   if (who.type !== 'user') throw new Error('a route of sessions was called by a key')
   return who

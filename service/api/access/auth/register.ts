@@ -54,7 +54,7 @@ export async function register(
   return ACCEPTED
 }
 
-/** An invitation token is accepted as proof: only the invited mailbox received it. */
+/** Only the invited mailbox received the token, so the token verifies the address. */
 async function refuseUninvited(
   call: Call,
   { reads, people }: ReadDeps & Pick<AccessDeps, 'people'>,
@@ -83,7 +83,7 @@ export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: Read
   return { status: 204 }
 }
 
-/** The mail sender decides whether a mail is due, so the answer is the same for every address. */
+/** The mail sender decides whether a mail is due, so all addresses get the same answer. */
 export async function resendVerification(
   call: Call<typeof authResend>,
   deps: Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,

@@ -10,10 +10,10 @@ interface CachedApiKey {
   read_ms: number
 }
 
-/** Caches valid API keys. A notification of a key's change removes the key from the cache. */
+/** Caches valid API keys. A change of a key removes the key. */
 export interface ApiKeyCache {
   find(digest: string, now: Date, monotonic_ms: number): ApiKeyPrincipal | null
-  /** Does not cache a result that was read before a change notification: the result may be stale. */
+  /** A result that was read before a change notification is not cached. */
   readThrough(
     digest: string,
     read: () => Promise<Omit<CachedApiKey, 'read_ms'> | null>,

@@ -19,7 +19,7 @@ export function listInvitations(reads: Reader, organization_id: string, now: Dat
   )
 }
 
-/** An address can have one open invitation. Ending the expired one first permits a new one. */
+/** An expired invitation would block a new one to the address. */
 export async function endExpired(tx: ChangeTx, organization_id: string, email: string, now: Date): Promise<void> {
   await tx
     .updateTable('invitations')

@@ -22,7 +22,7 @@ export function refuseGrant(call: Call, own: Role, roles: readonly Role[], given
   if (given === 'owner') refuseStale({ step_up: true }, session.stepped_up_at, call.now)
 }
 
-/** Requires the organization's lock, so that two last owners cannot leave concurrently. */
+/** Requires the organization's lock: concurrent calls could remove the last owners. */
 export async function refuseLastOwner(tx: ChangeTx, organization_id: string, role: Role): Promise<void> {
   if (role === 'owner' && (await countOwners(tx, organization_id)) < 2) throw lastOwner()
 }

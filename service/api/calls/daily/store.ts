@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 
-/** The budget is full again a day after its first use. @returns the time of the first use if the budget is exhausted, else null. */
+/** The budget is full again a day after its first use. @returns the time of that use if it is exhausted, else null. */
 export async function takeFromBudget(
   tx: ChangeTx,
   name: string,

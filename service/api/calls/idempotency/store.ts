@@ -7,14 +7,14 @@ import type { Db } from '../../../db/database.ts'
 import type { Call } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** Outcome of a call, stored for repeats. A stored outcome never contains a token. */
+/** A stored outcome never contains a token. */
 export interface Outcome {
   status: number
   /** A repeating caller must still have access to this scope. */
   scope: Scope
-  /** Stored as text, because jsonb would reorder the fields. Absent if the answer contains a token, which is never stored. */
+  /** Text, because jsonb would reorder the fields. Absent if the answer contains a token. */
   body?: string
-  /** Set if the answer contains a token, to make the answer again; else null. */
+  /** Set only if the answer contains a token. */
   workspace_id: string | null
   operation_id: string | null
   ignored?: Ignorable[]
@@ -57,7 +57,7 @@ export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Ou
 }
 
 /**
- * Locks the idempotency key. A concurrent call with the same key is refused and may retry.
+ * Locks the key; a concurrent call with the same key is refused and may retry.
  * @returns the outcome of an earlier call.
  */
 export async function takeKey(tx: Tx, call: IdempotentCall): Promise<Outcome | null> {

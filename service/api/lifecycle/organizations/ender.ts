@@ -45,7 +45,7 @@ export async function endAll(deps: DeletionWorkerDeps, stopped: () => boolean = 
   }
 }
 
-/** Deletes workspaces before volumes: a volume cannot be deleted while a workspace uses it. */
+/** Deletes workspaces before volumes, which are unused then. */
 async function step(deps: DeletionWorkerDeps, ending: OrganizationDeletion): Promise<void> {
   const { organization_id, operation_id } = ending
   const now = deps.clock.now()
@@ -79,7 +79,7 @@ async function endWorkspace(deps: DeletionWorkerDeps, ending: OrganizationDeleti
   await mutate(deps.db, by, 'workspaces.delete', work, ({ changed, scope }) => changed && { ...scope, ...changed })
 }
 
-/** The person who requested the deletion, with the role of that time: the membership no longer exists. */
+/** The requester with the role of that time: the membership no longer exists. */
 function ownerOf({ organization_id, requested_by }: OrganizationDeletion): PersonPrincipal {
   const session = { id: '', stepped_up_at: null }
   return { type: 'user', id: requested_by, email: '', memberships: [{ organization_id, role: 'owner' }], session }

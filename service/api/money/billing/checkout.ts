@@ -14,7 +14,7 @@ import type { CallDeps, ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 import type { MoneyDeps } from '../deps.ts'
 
 const CHECKOUT_MS = LIMITS.payment.checkout_minutes * 60_000
-/** The checkout is checked again one minute after its page has expired. */
+/** Checks the checkout one minute after its page has expired. */
 const LOOK_MS = CHECKOUT_MS + 60_000
 
 /** Without a payment service no plan can be bought: the operator sets the plan. */
@@ -68,10 +68,7 @@ function begin(call: Call<typeof checkoutCreate>, deps: ChangeDeps, { id, plan }
   return changing(deps, call, work, () => subject)
 }
 
-/**
- * Runs outside any transaction, because it calls the payment service. If another checkout superseded this one meanwhile, the page is closed
- * again.
- */
+/** Runs outside any transaction. If another checkout superseded this one meanwhile, the page is closed again. */
 async function makePage(
   { params: { organization_id }, now }: Call<typeof checkoutCreate>,
   { db, reads, payments }: ReadDeps & Pick<CallDeps, 'db'> & Pick<MoneyDeps, 'payments'>,

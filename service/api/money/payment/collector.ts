@@ -101,7 +101,7 @@ async function push(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   await lookAtInvoice(db, id, clock.now())
 }
 
-/** Reads remote state without an event: events may be lost, and a process may die while it makes a checkout page. */
+/** Reads remote state without an event: events may be lost, and a process may die after a checkout. */
 async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<void> {
   const { db, clock, logger } = deps
   const look = async (work: () => Promise<void>) =>
@@ -124,7 +124,7 @@ function unlessGone(error: unknown): void {
   if (!(error instanceof PaymentError) || error.status !== NOT_FOUND) throw error
 }
 
-/** Retries never end, because the calls are about payments. The interval grows up to a maximum. */
+/** Retries never end, because invoices must be paid. */
 function afterFailure(tries: number, now: Date): Date {
   const seconds = Math.min(retry_seconds_max, retry_seconds_min * 2 ** Math.min(tries - 1, 12))
   return new Date(now.getTime() + seconds * 1000)

@@ -24,7 +24,7 @@ export type PaymentDeps = Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'> & { 
 
 const { look_again_seconds } = LIMITS.payment
 
-/** Reads the current remote state, so it may run repeatedly and in any order. */
+/** Idempotent, and independent of the order of events. */
 export async function applyRemoteState(deps: PaymentDeps, { kind, object_id }: Pick<PaymentEvent, 'kind' | 'object_id'>): Promise<void> {
   switch (kind) {
     case 'checkout':
@@ -39,7 +39,7 @@ export async function applyRemoteState(deps: PaymentDeps, { kind, object_id }: P
 const subjectOf = (organization_id: string, details: Record<string, string>) =>
   ({ kind: 'organization', id: organization_id, organization_id, project_id: null, details }) as const
 
-/** If the organization has a subscription or is being deleted, the new subscription is ended at once. */
+/** A subscription that comes too late is ended at once. */
 async function bringInCheckout(deps: PaymentDeps, session_id: string): Promise<void> {
   const { db, clock, payment } = deps
   const { state, checkout_id, subscription_id } = await payment.readCheckout(session_id)

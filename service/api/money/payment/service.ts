@@ -49,7 +49,7 @@ export interface PaymentService {
   /** @returns the URL of the portal. */
   openPortal(customer_id: string): Promise<string>
   createInvoice(customer_id: string, invoice: InvoiceToPush): Promise<string>
-  /** @returns false if `is_wanted` returned false, so that the invoice was not collected. */
+  /** @returns false if `is_wanted` prevented the collection of the invoice. */
   completeInvoice(remote_id: string, customer_id: string, invoice: InvoiceToPush, is_wanted: () => Promise<boolean>): Promise<boolean>
   readInvoice(remote_id: string): Promise<RemoteInvoiceState>
   settleInvoice(remote_id: string, as: 'paid' | 'void'): Promise<void>

@@ -64,7 +64,7 @@ export async function insertCheckout(tx: ChangeTx, checkout: Insertable<Database
   await tx.insertInto('checkouts').values(checkout).execute()
 }
 
-/** @returns the pages of the superseded checkouts, which must be closed. */
+/** @returns the pages of superseded checkouts, which must be closed. */
 export async function supersede(tx: ChangeTx, organization_id: string): Promise<string[]> {
   const rows = await tx
     .updateTable('checkouts')
@@ -153,7 +153,7 @@ export interface RemoteInvoice {
   invoice: InvoiceRow
 }
 
-/** Adds every open invoice, also those from before the organization became a customer of the payment service. */
+/** Includes open invoices from before the organization became a customer. */
 export async function addInvoices(db: Db, now: Date): Promise<void> {
   await sql`
     insert into payment_invoices (invoice_id, next_try_at)

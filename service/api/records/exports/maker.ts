@@ -61,7 +61,7 @@ async function makeOne(deps: ExportWorkerDeps, row: ExportRow, stopped: () => bo
   }
 }
 
-/** Writes the export in parts, so that memory holds at most one file. */
+/** Writes parts, so that memory holds at most one file. */
 async function keepParts(deps: ExportWorkerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
   const { db, clock, reserve } = deps
   const hash = createHash('sha256')

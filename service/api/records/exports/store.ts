@@ -92,7 +92,7 @@ export async function holdExport(db: Db, { id, attempt }: Attempt, until: Date):
 }
 
 /**
- * Checks the lease in the same statement: a late statement of a killed process cannot add a part.
+ * Checks the lease in the same statement, so a late statement of a killed process adds nothing.
  * @returns false if this attempt has lost the lease or the export is gone.
  */
 export async function insertPart(db: Db, { id, attempt }: Attempt, number: number, bytes: Buffer, until: Date): Promise<boolean> {

@@ -34,7 +34,7 @@ export async function createFeedback(call: Call<typeof feedbackCreate>, deps: Ch
   return { status: 201, body: answer }
 }
 
-/** A person's feedback belongs to the oldest of the organizations: ids sort by creation time. */
+/** A person's feedback belongs to the oldest organization: ids sort by creation time. */
 function ownerOf(who: Principal): { organization_id: string | null; project_id: string | null } {
   if (who.type === 'api_key') return who
   const [organization_id = null] = who.memberships.map((membership) => membership.organization_id).sort()

@@ -29,7 +29,7 @@ export function claimMail(db: Db, now: Date, until: Date): Promise<Mail | undefi
     .executeTakeFirst()
 }
 
-/** `tries` identifies the claim: a process whose claim has expired changes nothing. */
+/** `tries` identifies the claim: an expired claim changes nothing. */
 export async function endMail(
   db: Db,
   { id, tries }: Mail,

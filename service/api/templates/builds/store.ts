@@ -70,7 +70,7 @@ export async function insertBuild(tx: ChangeTx, { now, spec, ...build }: NewBuil
     .execute()
 }
 
-/** Locks the count until the transaction ends, so concurrent builds cannot exceed the limit. */
+/** The lock keeps concurrent builds within the limit. */
 export async function countBuilds(tx: Tx, organization_id: string): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`builds:${organization_id}`}, 0))`.execute(tx)
   const { running } = await tx

@@ -121,7 +121,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
-/** A part needs a minimum size, because each costs a file and a rewrite of the row. */
+/** Parts have a minimum size, because each costs a file and a rewrite of the row. */
 function leastPart(size_bytes: number): number {
   return Math.max(part_bytes_min, Math.ceil(size_bytes / parts_max))
 }

@@ -32,7 +32,7 @@ export async function getWorkspaceEgress(call: Call<typeof workspaceEgressGet>, 
   return answerOf(await factsOf(deps.reads, id))
 }
 
-/** The workspace's policy replaces the project's policy. The two are not intersected. */
+/** Replaces the project's policy for this workspace. The two are not intersected. */
 export async function putWorkspaceEgress(
   call: Call<typeof workspaceEgressPut>,
   deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'revocations'>,

@@ -30,7 +30,7 @@ type Enough = (row: OperationRow) => boolean
 interface WaitsState {
   reads: Reader
   waiting: Map<string, Set<Waiter>>
-  /** Ids that are being read. true: a notification arrived during the read, so the id is read again. */
+  /** Ids that are being read. true: notified during the read, so the id is read again. */
   again: Map<string, boolean>
   held: number
   closed: boolean

@@ -210,7 +210,7 @@ export async function copyBinding(tx: ChangeTx, from: string, { id, project_id }
     select ${id}, ${project_id}, name from workspace_secrets where workspace_id = ${from}`.execute(tx)
 }
 
-/** The fork needs the same authority, because the processes in its memory trust it. */
+/** The processes in the fork's memory trust the same authority. */
 export async function copyAuthority(tx: ChangeTx, from: string, to: string): Promise<void> {
   await sql`insert into workspace_authorities (workspace_id, authority_id)
     select ${to}, authority_id from workspace_authorities where workspace_id = ${from}`.execute(tx)

@@ -105,7 +105,7 @@ function tokenId(who: Principal, id: string): string {
 async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenRequest, sid: string): Promise<ToolToken> {
   const endpoint = workspace.cell_endpoint
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
-  // Reads the clock again: the call may have waited since it arrived.
+  // The call may have waited, so the clock is read again.
   const iat = Math.floor(deps.clock.now().getTime() / 1000)
   const exp = iat + LIMITS.credential.tool_token_seconds
   const claims = {

@@ -77,7 +77,7 @@ export async function dropOldSessions(reads: Reader, workspace_id: string): Prom
   )
 }
 
-/** Rows that are long unused can be deleted: a principal without a row has a full budget. */
+/** A principal without a row has a full budget, so unused rows can be deleted. */
 export async function forgetBudgets(db: Db, used_before: Date): Promise<number> {
   return deleteOld(db, 'rate_buckets', sql`updated_at < ${used_before}`)
 }

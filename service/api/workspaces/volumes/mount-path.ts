@@ -3,7 +3,7 @@ import { fail } from '../../../lib/fail.ts'
 
 /** No volume is mounted at or below these paths: they belong to the machine, or are in its memory. */
 const RESERVED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/boot']
-/** No volume is mounted exactly at these paths, because a machine needs their content. Paths below them are allowed. */
+/** No volume is mounted exactly at these paths: a machine needs their content. */
 const NEEDED = [
   '/',
   '/bin',
@@ -21,7 +21,7 @@ const NEEDED = [
   '/root',
 ]
 
-/** See docs/decisions/volumes.md. Only the text is checked, because the guest's kernel follows no links when it mounts. */
+/** See docs/decisions/volumes.md. Checking the text suffices, because the guest's kernel follows no links. */
 export function checkMountPath(path: string): void {
   const why = wrongWith(path)
   if (why === null) return
