@@ -74,8 +74,8 @@ export interface NewExecution extends ExecutionKey {
 }
 
 /**
- * Locks the tree and checks the plan in the same statement, so that a reached cap refuses the next command. @returns null if the tree is
- * locked, the execution exists, starts are refused, or the workspace is gone
+ * Locks the tree and checks the plan in the same statement, so that a reached cap refuses the next command.
+ * @returns null if the tree is locked, the execution exists, starts are refused, or the workspace is gone
  */
 export async function insertExecution(
   db: Db,
@@ -159,8 +159,9 @@ export interface Result {
 }
 
 /**
- * Also unlocks the tree, in the same statement: a command without changes makes no other write. @param fence null: there is no machine,
- * or the reconciler asks the host about the machine @returns false if the execution had already ended
+ * Also unlocks the tree, in the same statement: a command without changes makes no other write.
+ * @param fence null: there is no machine, or the reconciler asks the host about the machine
+ * @returns false if the execution had already ended
  */
 export async function endExecution(db: Db, { workspace_id, execution_id, ...end }: ExecutionKey & EndOfExecution): Promise<boolean> {
   const { changed, timings, error, ...plain } = end.result

@@ -124,7 +124,7 @@ async function targetOf(
   return { at, made, old }
 }
 
-/** A trailing slash names a directory. */
+/** A trailing slash names a directory, so this path cannot be written as a file. */
 async function refuseDirectoryPath(seen: Seen, path: string): Promise<never> {
   const resolved = await resolvePath(seen, seen.root, path, { follow: true })
   if (resolved.kind === 'found') throw notAFile(path, resolved.entry)

@@ -15,7 +15,7 @@ export interface BlobFiles extends Blobs {
   unusedSince(before: Date, after?: number): AsyncIterable<Digest>
   /** @returns true if the blob is gone, false if a writer used it since `before` */
   deleteUnused(digest: Digest, before: Date): Promise<boolean>
-  /** Restores blobs that an interrupted sweep left in the trash. Deletes temporary files of writers from before `before`. */
+  /** Restores blobs that an interrupted sweep has left in the trash. Deletes temporary files that were begun before `before`. */
   dropLeftovers(before: Date): Promise<void>
 }
 

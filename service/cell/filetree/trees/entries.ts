@@ -12,7 +12,7 @@ export interface FileEntry {
   mode: number
   modified_ms: number
   size: number
-  /** Of the content, or of the list of its chunks. */
+  /** The digest of the content, or of the list of its chunks. */
   content: Digest
   /** null: the file is too large to have a revision. */
   sha256: Digest | null
@@ -22,7 +22,7 @@ export interface DirectoryEntry {
   type: 'directory'
   mode: number
   modified_ms: number
-  /** null: empty. */
+  /** null: the directory is empty. */
   page: PageRef | null
 }
 

@@ -21,7 +21,7 @@ interface Leaf {
 interface Branch {
   kind: 'branch'
   prefix: string
-  /** By the byte after the prefix; '' for the name that equals the prefix. */
+  /** The key is the byte after the prefix; '' for the name that equals the prefix. */
   children: readonly (readonly [key: string, page: Page])[]
 }
 type Page = { kind: 'stored'; ref: PageRef } | Leaf | Branch

@@ -34,7 +34,7 @@ export class TreeBusy extends Error {
   }
 }
 
-/** The revision to restore is not kept; nothing was published. */
+/** The revision to restore has been removed; nothing was published. */
 export class RevisionGone extends Error {
   readonly revision: number
 
@@ -55,11 +55,13 @@ export interface Publication extends Disposable {
   put(contents: readonly Buffer[]): Promise<Digest[]>
   /**
    * Applies changes to the base and makes the next revision, atomically and durably. `options.contents` are stored only after the size
-   * limits were checked. @throws TreeMoved, TreeBusy, TreeFull, TreeMismatch, and a Failure for invalid names
+   * limits were checked.
+   * @throws TreeMoved, TreeBusy, TreeFull, TreeMismatch, and a Failure for invalid names
    */
   publish(base_revision: number, changes: readonly TreeChange[], options?: PublishOptions): Promise<Revision>
   /**
-   * Copies an earlier revision that is still stored into a new revision on the base. @throws TreeMoved, TreeBusy, TreeFull, RevisionGone
+   * Copies an earlier revision that is still stored into a new revision on the base.
+   * @throws TreeMoved, TreeBusy, TreeFull, RevisionGone
    */
   restore(base_revision: number, revision: number, made_by?: MadeBy): Promise<Revision>
 }

@@ -77,7 +77,7 @@ function crowded() {
   return fail('service_unavailable', null, 'Too many searches are waiting', { retry_after_seconds })
 }
 
-/** Starting a thread takes longer than most searches. */
+/** Idle threads are reused, because starting a thread takes longer than most searches. */
 function createThreads() {
   const idle: Worker[] = []
   const begin = (): Worker => {

@@ -5,7 +5,7 @@ import type { Digest } from './blobs.ts'
 
 export interface TreeRow {
   revision: number
-  /** null: never written. */
+  /** null: no revision was ever written. */
   root: Digest | null
   created_at: Date
   /** A fork shares the store of its source. */
@@ -34,7 +34,7 @@ export async function readStore(db: Db, workspace_id: string): Promise<string> {
   return row?.store_id ?? workspace_id
 }
 
-/** @returns null for an empty root; undefined if the revision is not kept */
+/** @returns null for an empty root; undefined if the revision has been removed */
 export async function readEarlierRoot(db: Db, workspace_id: string, revision: number): Promise<Digest | null | undefined> {
   const row = await db
     .selectFrom('tree_revisions')

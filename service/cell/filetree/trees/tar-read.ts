@@ -28,7 +28,7 @@ export class TarReader {
   #pending: Buffer = Buffer.alloc(0)
   #content_left = 0
   #padding_left = 0
-  /** null: not sparse. */
+  /** null: the current file is not sparse. */
   #holes: Holes | null = null
   #bytes_left: number
   readonly #too_large: () => Error

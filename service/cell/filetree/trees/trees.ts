@@ -21,7 +21,7 @@ export interface Trees {
   /** null: no file-first workspace has this id. */
   current(workspace_id: string): Promise<Revision | null>
   revision(workspace_id: string): Promise<number | null>
-  /** null: the revision is not kept or never existed. */
+  /** null: the revision has been removed or never existed. */
   at(workspace_id: string, revision: number): Promise<Revision | null>
   blobs(workspace_id: string): Blobs
   begin(workspace_id: string): Publication
