@@ -15,7 +15,7 @@ export interface StartQuestion {
 
 const RESOURCES = ['cpu_millis', 'memory_mib', 'disk_gib'] as const
 
-/** Processors are shared by weight: they only limit the size of one machine. */
+/** Machines share processors by weight, so processors only limit the size of one machine. */
 export function admit({ required, host, created_at, now }: StartQuestion): Admission {
   const host_class = { cpu_millis: host.cpu_millis, memory_mib: host.memory_mib - host.headroom_mib, disk_gib: host.disk_gib }
   const exceeded = RESOURCES.filter((name) => required[name] > host_class[name])

@@ -11,7 +11,7 @@ import { commitRunning, completeRunning, howItBegan } from './running.ts'
 import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 import { unpause } from './suspend.ts'
 
-/** Decision 315. The fork is held until its capture is committed, or until it is deleted with the success. */
+/** The fork is held until its capture is committed. A fork to be deleted is held until the success deletes it (decision 315). */
 export const adopt = replacement({
   replaced: 'restored',
   async contentOf(job, seen) {

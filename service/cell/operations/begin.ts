@@ -77,8 +77,8 @@ export function knownKind(operation: OpenOperation): KnownKind | undefined {
 }
 
 /**
- * Claims the operation and moves the workspace, in one statement if both rows are unchanged since they were read. @param reserved null:
- * the kind reserves no capacity, or a retry still has its reservation
+ * Claims the operation and moves the workspace, in one statement if both rows are unchanged since they were read.
+ * @param reserved null: the kind reserves no capacity, or a retry still has its reservation
  */
 export async function begin(
   cell: CellContext,

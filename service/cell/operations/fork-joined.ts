@@ -18,7 +18,8 @@ export interface SharedCapture extends Joined {
 
 /**
  * Copies a capture to the forks that wait for it; a copy moves no bytes (decision 256). A fork without a copy gets the source later, and
- * captures or fails by itself. @param captured in the files of the fork that made it
+ * captures or fails by itself.
+ * @param captured in the files of the fork that made it
  */
 export async function shareCapture(
   job: Job,

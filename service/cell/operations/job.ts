@@ -61,7 +61,8 @@ const RETRY_MS_MAX = 1000
 
 /**
  * A retry has the same fence and step, so it joins a call that may still run. A refused fence means that a later attempt or operation has
- * taken over. @param step differs for each call of an attempt: two calls with one name count as one
+ * taken over.
+ * @param step differs for each call of an attempt: two calls with one name count as one
  */
 export async function callHost<T>(
   job: Job,

@@ -65,8 +65,8 @@ function held(db: Db, { id }: OpenOperation) {
 }
 
 /**
- * Changes both rows or none. Locks the operation before the workspace, as all transactions (store.ts).
- * @param taken changes the operation, if IS_FOUND, and returns it
+ * Changes both rows or none. Locks the operation before the workspace, like all transactions (store.ts).
+ * @param taken the statement that changes the operation if IS_FOUND holds, and returns it
  */
 function withMove(db: Db, held: Expression<unknown>, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
   const is_held = sql<boolean>`exists (select from held)`

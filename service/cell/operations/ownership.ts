@@ -11,8 +11,8 @@ const PROBE_MS = 5000
 
 /**
  * The server releases the advisory lock when the process or connection ends, and a waiting process gets the lock without polling. Work
- * that continues after a lost connection can commit nothing, because every commit names its attempt. @param won is called each time the
- * lock is acquired; its signal fires when the lock is lost
+ * that continues after a lost connection can commit nothing, because every commit names its attempt.
+ * @param won is called each time the lock is acquired; its signal fires when the lock is lost
  */
 export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal: AbortSignal) => void): Ownership {
   let client: pg.Client | null = null

@@ -74,7 +74,7 @@ function endOf({ operation }: Job, kind: Replacement): RunningEnd {
   return { ...kind.end, ...last, result: { recovery_checkpoint_id: operation.progress.recovery_checkpoint_id ?? null } }
 }
 
-/** @returns null: a suspended workspace stays suspended, and the operation has ended */
+/** @returns null if the workspace is suspended: it remains so, and the operation has ended */
 async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> {
   const { cell, operation } = job
   const seen = await claimedRow(job)

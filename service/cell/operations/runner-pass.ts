@@ -106,7 +106,7 @@ async function beginOne(
   else await beginWithRoom(options, state, job, known, want, begin, signals)
 }
 
-/** Begins the operation if it gets capacity. Otherwise it waits, and the evictor may free capacity for it. */
+/** Begins the operation if it gets capacity. Otherwise the operation waits, and the evictor may free capacity for it. */
 async function beginWithRoom(
   options: RunnerOptions,
   state: State,

@@ -31,14 +31,14 @@ interface PassLoop {
   readonly options: RunnerOptions
   readonly state: State
   readonly signals: Signals
-  /** Resolves after the pass under way and the requested one; null: no pass runs. */
+  /** Resolves after the running pass and the requested one; null: no pass runs. */
   current: Promise<void> | null
   /** The requested pass, which has not begun; null: none. */
   next: PromiseWithResolvers<void> | null
   timer: NodeJS.Timeout | undefined
 }
 
-/** Runs the operations of one cell. The workspace holds, not this loop, allow one operation per workspace at a time. */
+/** Runs the operations of one cell. Not this loop but the workspace holds ensure one operation per workspace at a time. */
 export function startRunner(options: RunnerOptions): Runner {
   const { cell, signal } = options
   const state = newState()

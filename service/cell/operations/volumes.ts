@@ -62,7 +62,7 @@ async function undo(job: Job, error: OperationError, write: Write): Promise<void
   await cell.table.fresh(seen.id)
 }
 
-/** A hostd that died midway may have left the volumes of the failed operation. */
+/** A hostd that ended midway may have left the volumes of the failed operation attached. */
 async function setBack(job: Job, seen: MachineRow): Promise<void> {
   const { volumes, id, ownership_epoch } = seen
   try {
@@ -80,7 +80,7 @@ async function setVolumes(job: Job, seen: MachineRow, volumes: MachineVolume[]):
   await callHost(job, seen.id, 'volumes', seen.ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
 }
 
-/** A hibernated machine is restored with the volumes that its workspace then has. */
+/** A hibernated machine needs no change: its restore attaches the volumes that the workspace has at that time. */
 function hasMachine(seen: MachineRow): boolean {
   return seen.observed_state === 'running' && !isHibernated(seen)
 }

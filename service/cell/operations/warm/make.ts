@@ -37,7 +37,8 @@ class CannotWarm extends Error {
 }
 
 /**
- * The machine starts without inputs and secrets. Removes first what an earlier attempt has left: it may run again from any point.
+ * Makes a capture of a machine without inputs and secrets. Removes the remains of an earlier attempt first, so this may run again from
+ * any point.
  * @returns false: no capacity yet
  * @throws errors that do not concern the version: the caller tries again
  */
