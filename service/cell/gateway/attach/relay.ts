@@ -39,7 +39,7 @@ const CLOSED_DELETED = 4410
 
 const HEARTBEAT = JSON.stringify({ type: 'heartbeat' })
 
-/** Relays one session between agent and client at the client's pace: unread output stays in the workspace. */
+/** Relays one session between agent and client at the client's pace: unread output remains in the workspace. */
 export async function relay(carrying: AttachRelay): Promise<WebSocketEnd> {
   const { frames, socket, ticket } = carrying
   const end = await run(carrying)
