@@ -5,7 +5,7 @@ import type { BufferBudget } from '../host/buffer-budget.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import type { NeedsOf } from './route-facts.ts'
 
-/** Holds the machine awake until disposed. */
+/** Prevents the machine from being parked until disposed. */
 export interface CallLease extends Disposable {
   entry: WorkspaceEntry
   /** @returns the refusal that now applies to the workspace, or null */

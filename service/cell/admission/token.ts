@@ -15,8 +15,8 @@ const CLOCK_SKEW_SECONDS = 5
 const isClaims = validatorOf(ToolTokenClaims)
 
 /**
- * Verifies a token (App, "Tool token"), but not its revocation. The costly signature comes last. @returns null without a reason, because
- * the caller must not learn it
+ * Verifies a token (App, "Tool token"), but not its revocation. The costly signature comes last.
+ * @returns null without a reason, because the caller must not learn it
  */
 export async function verifyToken(
   token: string,

@@ -11,8 +11,8 @@ const MACHINE_ALONE_MS = 150
 const ON_DISK_FROM = 200
 
 /**
- * The disk reader answers searches and changes that are slow in the machine (decisions 272 and 273). @param gone of the machine: later
- * answers of the reader are not used
+ * The disk reader answers searches and changes that are slow in the machine (decisions 272 and 273).
+ * @param gone of the machine: later answers of the reader are not used
  */
 export function withDiskReader(agent: AgentLink, disk: LiveDiskReads, gone: AbortSignal): AgentLink {
   /** @returns null if too many disks are read, the disk is gone, or a path now leads off the disk */

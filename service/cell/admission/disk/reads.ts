@@ -14,9 +14,9 @@ import { isUnchanged, type DiskSource } from './source.ts'
 export type DiskHost = Pick<MachineHost, 'readDisk'>
 
 export interface DiskReads {
-  /** For a suspended or hibernated workspace. */
+  /** Reads the disk of a suspended or hibernated workspace. */
   of(entry: WorkspaceEntry, source: DiskSource): FileReads
-  /** For a running workspace, next to its machine. Errors are not explained: the caller asks the machine instead. */
+  /** Reads the disk of a running workspace, next to its machine. Errors are not explained, because the caller asks the machine instead. */
   beside(entry: WorkspaceEntry, machine_epoch: number): LiveDiskReads
   close(): void
 }
@@ -40,7 +40,7 @@ interface DiskReaders {
   budget: DiskBudget
   /** The same for the reads next to a running machine. */
   live_budget: DiskBudget
-  /** By workspace, oldest first. */
+  /** The link of each workspace, oldest first. */
   links: Map<string, ReaderLink>
 }
 
@@ -93,7 +93,7 @@ function readsBeside(readers: DiskReaders, { id, organization_id: tenant }: Work
 
 type Read<T> = (link: FileReads) => Promise<T>
 
-/** Refuses an answer if the workspace changed during the read: it may mix old and new state. */
+/** Refuses an answer if the workspace changed during the read, because the answer may mix old and new state. */
 async function askWhole<T>(readers: DiskReaders, entry: WorkspaceEntry, source: DiskSource, read: Read<T>): Promise<T> {
   const answer = await ask(readers, entry, source, read)
   if (isUnchanged(entry, readers.table.get(entry.id))) return answer
