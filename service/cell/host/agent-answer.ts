@@ -39,7 +39,10 @@ export interface AnswerSize {
 
 const AT_ONCE_BYTES_MAX = 64 << 10
 
-/** Reads a whole JSON answer. Each large one gets an event-loop tick of its own: parsing many in one tick would block all callers. */
+/**
+ * Reads a whole JSON answer. Each large answer gets an event-loop tick of its own, because parsing many in one tick would block all
+ * callers.
+ */
 export async function readJson(response: IncomingMessage, { bytes_max, values_max }: AnswerSize, bounds: CallBounds): Promise<unknown> {
   const bytes = await readBytes(response, bytes_max, bounds)
   if (bytes.length > AT_ONCE_BYTES_MAX) await bounds.room.nextTick()

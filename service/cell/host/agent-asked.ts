@@ -16,7 +16,7 @@ export interface ChangesFilter {
 /** A change whose facts are on the disk has no size and mode. */
 export type ChangesFound = Omit<Changes, 'data'> & { data: Change[] }
 
-/** Set `cursor` and `recursive` only on request: agents before protocol 7 do not know them. */
+/** Set `cursor` and `recursive` only if the caller requests them: agents before protocol 7 do not support them. */
 export interface ListAsked {
   limit: number
   cursor?: string

@@ -7,7 +7,7 @@ import type { Answer } from './agent-link.ts'
 import { CALL_BYTES } from './buffer-budget.ts'
 import type { PrefetchedStreams } from './started-streams.ts'
 
-/** The way to one machine's agent. */
+/** The objects with which calls reach one machine's agent. */
 export interface AgentRoute {
   connections: AgentConnections
   deadlines: AgentDeadlines
@@ -57,7 +57,7 @@ export async function done(route: AgentRoute, asked: Asked, bounds: CallBounds):
   await readBytes(await open(route, asked, bounds), CALL_BYTES, bounds)
 }
 
-/** For a call whose time limit the agent enforces; the margin is for its answer. */
+/** For a call whose time limit the agent enforces. The margin is the time for the agent's answer. */
 export function timed({ deadlines }: AgentRoute, path: string, body: { timeout_ms: number }): Asked {
   const answer_ms = Math.min(body.timeout_ms + ANSWER_MARGIN_MS, deadlines.longest_ms)
   return { method: 'POST', path, safe: false, body: json(body), answer_ms }

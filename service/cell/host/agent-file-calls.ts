@@ -92,7 +92,7 @@ async function writeTar(
   return (await ask(route, asked, tarResult, bounds)).body
 }
 
-/** null: the agent left the search to the host-side reader. */
+/** @returns null if the agent left the search to the disk reader on the host */
 async function search(route: AgentRoute, wanted: SearchRequest, bounds: CallBounds): Promise<SearchAnswer | null> {
   const asked = { method: 'POST', path: '/files/search', safe: true, body: json(wanted) } as const
   const { on_disk = false, next_cursor = null, ...found } = (await ask(route, asked, searchResult, bounds, LIST)).body

@@ -10,7 +10,7 @@ import type { LiveMachine } from './live-machine.ts'
 import { createStartedStreams } from './started-streams.ts'
 
 export interface AgentLinks {
-  /** The link to a machine in one epoch. `gone` ends its connections: none may reach the next machine at the address. */
+  /** The link to a machine in one epoch. `gone` ends its connections, because the next machine may have the same address. */
   of(workspace_id: string, machine: LiveMachine, gone: AbortSignal): AgentLink
   /** Opens a connection in advance for the first call. Never fails: that call reports the problem. */
   greet(workspace_id: string, machine: LiveMachine, gone: AbortSignal): void

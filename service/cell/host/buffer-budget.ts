@@ -2,7 +2,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { createKeyedCounts, type KeyedCounts } from '../../lib/bounded.ts'
 import { AgentFailure } from './agent-failure.ts'
 
-/** The workspace and organization that a call's memory counts against. */
+/** The workspace and organization to which a call's memory is charged. */
 export interface BudgetOwner {
   id: string
   organization_id: string
@@ -16,7 +16,7 @@ export interface BufferBudgets {
 }
 
 export interface BufferBudget extends Disposable {
-  /** Acquires more. Throws AgentFailure when the owner's share is used up; the answer is then dropped. */
+  /** Charges further bytes. Throws AgentFailure if the owner's share is used up; the answer is dropped in this case. */
   take(bytes: number): void
   /** Resolves in a free event-loop tick. Each tick serves one large answer. */
   nextTick(): Promise<void>
@@ -66,8 +66,8 @@ function openBudget(state: BudgetsState, owner: BudgetOwner, bytes_first: number
 }
 
 /**
- * An organization holds at most as much as stays free: if n organizations take their maximum, each leaves one part in n + 1. A workspace
- * holds at most half of that, so that it does not use up its organization's share.
+ * An organization may use at most as much as remains free, so that n organizations at their maximum leave one part in n + 1. A workspace
+ * may use half of that, so that it does not use up its organization's share.
  */
 function fits({ bytes_max, workspaces, organizations }: BudgetsState, { id, organization_id }: BudgetOwner, bytes: number): boolean {
   const left = bytes_max - workspaces.total() - bytes

@@ -16,7 +16,7 @@ export interface GuestLinks {
 type Named = Pick<Machine, 'subject' | 'fence'>
 type Death = Pick<HostEvent, 'subject' | 'fence' | 'at'>
 
-/** Deaths that are remembered: the host may report one before the call that started the machine has returned. */
+/** The number of deaths that are stored: the host may report a death before the call that started the machine has returned. */
 const DEATHS_MAX = 1000
 
 export function createGuestLinks(open = openLink): GuestLinks {
@@ -54,7 +54,7 @@ function nameOf({ subject, fence }: Named): string {
   return `${subjectName(subject)} ${fence}`
 }
 
-/** Machines of one build attempt share a fencing token, so times tell them apart. Both are from the host's clock. */
+/** Machines of one build attempt share a fencing token, so their times distinguish them. Both times are from the host's clock. */
 function isOf({ started_at }: Machine, died_at: string): boolean {
   return started_at <= died_at
 }

@@ -23,7 +23,7 @@ import {
   parseVolumeMeasures,
 } from './hostd-shapes.ts'
 
-/** The time after which the client gives up. The verb goes on in hostd, and a repeat joins it. */
+/** The time after which the client gives up. The verb continues in hostd, and a repeated call joins it. */
 const DEADLINE_MS = {
   start: 60_000,
   restore: 180_000,

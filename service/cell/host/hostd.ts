@@ -56,15 +56,15 @@ export interface MachineHost extends LayerHost {
   restore(request: RestoreRequest): Promise<Machine>
   connect(request: CommandHeader): Promise<void>
   /**
-   * Once it returns, the policy applies to every packet, and denied connections carry no more data. It skips the subject's queue: its
-   * fencing token is checked, but not raised.
+   * Once this returns, the policy applies to every packet, and denied connections carry no more data. The call skips the subject's queue,
+   * so its fencing token is checked, but not raised.
    */
   setEgress(request: SetEgressRequest): Promise<EgressRevision>
   /** Denials of the last hours, newest first; none without a machine. */
   egressDenials(subject: Subject): Promise<HostDenial[]>
   checkpoint(request: CheckpointRequest): Promise<CheckpointInfo>
   unpause(request: CommandHeader): Promise<void>
-  /** @returns the machine's last counters; null: there was none, or it ended long ago. */
+  /** @returns the machine's last counters, or null if there was no machine, or it ended long ago. */
   stop(request: StopRequest): Promise<MachineCounters | null>
   freeze(request: CommandHeader): Promise<void>
   thaw(request: CommandHeader): Promise<void>
@@ -79,9 +79,15 @@ export interface MachineHost extends LayerHost {
   deleteVolume(request: VolumeHeader): Promise<void>
   /** Marks or unmarks a volume as retained without a row; the inventory shows the time of the mark. Refusal: `not_found`. */
   keepVolume(request: KeepVolumeRequest): Promise<void>
-  /** `tree_stale`: the copy is of another tree. Reads the entries once and rethrows their error; the copy is then invalid. */
+  /**
+   * Reads the entries once and rethrows their error, after which the host's copy is invalid. Refusal: `tree_stale`, if the copy is of
+   * another tree.
+   */
   applyTree(request: TreeApplyRequest, entries: AsyncIterable<Buffer>): Promise<void>
-  /** Freezes a machine that runs on the disk, which must then be stopped. `already_running`: it runs on another disk. */
+  /**
+   * Freezes a machine that runs on the disk; the caller must stop it afterwards. Refusal: `already_running`, if the machine runs on
+   * another disk.
+   */
   treeChanges(request: TreeChangesRequest): Promise<AsyncIterable<Buffer>>
   /** Refuses lower fencing tokens from now on; returns when the calls under them have ended. */
   fence(request: CommandHeader): Promise<void>
@@ -94,8 +100,8 @@ export interface MachineHost extends LayerHost {
    */
   readDisk(request: DiskReadRequest): Promise<DiskReader>
   /**
-   * Names the installation of this cell's database. An unowned pool belongs to it from then on. `wrong_installation`: the pool belongs to
-   * another, and refuses every change until an operator reassigns it.
+   * States the installation of this cell's database. An unowned pool belongs to it from then on. Refusal: `wrong_installation`. The pool
+   * belongs to another installation, and refuses every change until an operator reassigns it.
    */
   claim(installation_id: string): Promise<void>
   /**
@@ -106,7 +112,10 @@ export interface MachineHost extends LayerHost {
   inventory(): Promise<Inventory>
   /** The inventory without `files`: its cost does not grow with the pool. */
   glance(): Promise<Inventory>
-  /** Counters since each machine's start. @param subjects at most MEASURES_MAX, without a machine left out. Absent: all machines. */
+  /**
+   * Counters since each machine's start. @param subjects at most MEASURES_MAX; those without a machine are left out. Absent: all
+   * machines.
+   */
   stats(subjects?: Subject[]): Promise<MachineCounters[]>
   /**
    * Bytes in each workspace's quota, with or without a machine; missing workspaces are left out. @param workspace_ids at most

@@ -82,7 +82,7 @@ function refusal(code: ConstructorParameters<typeof HostFailure>[0], message: st
   return new HostFailure(code, message, { retryable: false, details })
 }
 
-/** The reason for which the memory cannot be restored now; undefined: none, or it has no memory. */
+/** The reason why the memory cannot be restored now; undefined: there is none, or the checkpoint has no memory. */
 export function memoryRefused(world: World, { info, refused }: Saved): MemoryRefusal | undefined {
   if (info.disk_only) return undefined
   if (refused !== undefined) return refused
