@@ -15,7 +15,7 @@ export interface AllocatorState {
   /** null: the host has not reported yet. */
   host: HostCapacity | null
   evictions: EvictionSource
-  /** Upper bound of capacity in use: grants are added at once, releases are seen at the next read; null: not known. */
+  /** Upper bound of the capacity in use: grants are added at once, and releases are only seen at the next read. null: unknown. */
   in_use: CapacityAmount | null
   is_stale: boolean
   /** True if `in_use` omits the machine of one request, which may exist. No other request may be granted from this total. */
@@ -31,7 +31,7 @@ export interface AllocatorState {
   /** The number of running and queued decisions. Each begins after the one before, `last_decision`. */
   deciding: number
   last_decision: Promise<unknown>
-  /** Each ends one wait in `acquire`. */
+  /** Each function ends one wait in `acquire`. */
   readonly waits: Set<() => void>
   readonly release_listeners: Set<() => void>
   readonly reconcile_listeners: Set<() => void>

@@ -2,7 +2,7 @@ import type { Machine } from '../../../contract/internal/host-inventory.ts'
 
 /** A machine that is about to release its capacity. */
 export interface Drain extends Disposable {
-  /** The machine could not be stopped: its memory counts until the host no longer has it. */
+  /** The machine could not be stopped. Its memory remains charged until the host no longer has the machine. */
   markPendingExit(fence: number): void
 }
 
@@ -14,7 +14,10 @@ interface Gone {
   lingers: number | null
 }
 
-/** Memory that drains counts as soon free for this long; then other machines are evicted too. A save or a stop may take minutes. */
+/**
+ * For this time, draining memory counts as free soon. Afterwards other machines are evicted too, because a save or a stop may take
+ * minutes.
+ */
 const LEAVES_MS = 20_000
 
 /** Machines that drain, and machines that could not be stopped yet. */
