@@ -25,8 +25,7 @@ const usage = `usage: hostd --config FILE [--enable-failpoints]
        hostd clean --config FILE
        hostd --list-failpoints`
 
-// The main thread must stay in hostd's own namespaces, because /proc/self shows that thread's. Other threads enter
-// other namespaces.
+// The main thread must stay in hostd's own namespaces, because /proc/self shows them. Other threads enter others.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -126,8 +125,7 @@ func serve(config hostd.Config, failpoints bool) error {
 	return host.Serve(ctx, listener)
 }
 
-// gVisor recommends this limit. A sandbox inherits hostd's limit and opens a host file for each file that its guest has
-// open.
+// gVisor recommends this limit: a sandbox inherits it and opens a host file for each file that its guest opens.
 const openFiles = 1 << 20
 
 const cleanInside = "clean-inside"

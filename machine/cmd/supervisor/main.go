@@ -51,8 +51,8 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	if dataDir == "" || len(prepare) == 0 {
 		return errors.New("usage: supervisor --data-dir D -- COMMAND…")
 	}
-	// A closed terminal or pipe must not end the service. The signal is caught, not ignored, because children inherit
-	// an ignored signal.
+	// A closed terminal or pipe must not end the service. SIGPIPE is caught, because children inherit an ignored
+	// signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP, because its service must outlive the terminal

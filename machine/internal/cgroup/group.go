@@ -193,8 +193,7 @@ func (g *Group) Stats() (cpuUsec, memoryBytes, oomKills int64, err error) {
 	return s.CPUUsec, s.MemoryBytes, s.OOMKills, err
 }
 
-// signalAll opens pidfds, then reads the group again and signals only pids that are still in it. So a reused pid is
-// never hit.
+// signalAll opens pidfds, then signals only pids that are still in the group. So a reused pid is never hit.
 func signalAll(procsFile string, spared int) error {
 	before, err := readProcs(procsFile)
 	if err != nil {
@@ -249,8 +248,7 @@ func readProcs(file string) ([]int, error) {
 	return pids, nil
 }
 
-// isGone recognizes ENOENT and ENODEV (the group is removed, ENODEV if the file was open) and ESRCH (the process has
-// ended).
+// isGone recognizes a removed group (ENOENT, or ENODEV if the file was open) and an ended process (ESRCH).
 func isGone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }

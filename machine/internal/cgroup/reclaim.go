@@ -40,8 +40,7 @@ func isCompressed(swaps, zswap string) bool {
 // cgroup v1 has no proactive reclaim, so this does nothing.
 func (v *versionOne) offerMemory(string) error { return nil }
 
-// Swap is permitted only while the group is frozen: a running machine must not lose pages in use. Swapped pages return
-// when they are used.
+// Swap is permitted only while the group is frozen, because a running machine must not lose pages in use.
 func (v *versionTwo) offerMemory(group string) error {
 	if !v.has("memory") {
 		return nil

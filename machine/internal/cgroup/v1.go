@@ -34,8 +34,7 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	if v.mounts["memory"] == "" {
 		return nil
 	}
-	// Before Linux 5.11, a group's limit includes a child group only if use_hierarchy was set before the child was
-	// made.
+	// Before Linux 5.11, a limit includes only children that were made after use_hierarchy was set.
 	err := write(v.file("memory", group, "memory.use_hierarchy"), "1")
 	if errors.Is(err, os.ErrNotExist) || !parents {
 		return nil
@@ -81,8 +80,7 @@ func (v *versionOne) setLimits(group string, l Limits) error {
 	)
 }
 
-// Memory and memory+swap get the same limit, so that no machine swaps. The order of the writes matters: memory+swap may
-// never be below memory.
+// Both limits are equal, so that no machine swaps. memory+swap may never be below memory, hence the order.
 func (v *versionOne) setMemory(group string, bytes int64) error {
 	memory, both := v.file("memory", group, "memory.limit_in_bytes"), v.file("memory", group, "memory.memsw.limit_in_bytes")
 	if bytes == 0 {

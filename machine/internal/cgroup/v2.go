@@ -106,8 +106,7 @@ func (v *versionTwo) setLimits(group string, l Limits) error {
 	return failed
 }
 
-// The new limit must exceed the current use by this much, because the group may allocate memory before the limit
-// applies.
+// The group may allocate this much before the new limit applies, so the limit must exceed the use by it.
 const slackBytes = 32 << 20
 
 // A limit below the current use is refused: the kernel would kill a group that it cannot reclaim below the limit.
@@ -178,8 +177,7 @@ func (v *versionTwo) frozen(group string) (bool, error) {
 	return events["frozen"] == 1, err
 }
 
-// cgroup.kill (Linux 5.14) also kills processes that fork during the call. Older kernels get signals to single
-// processes.
+// cgroup.kill (Linux 5.14) also kills processes that fork during the call. Older kernels have only signals.
 func (v *versionTwo) killAll(group string) error {
 	err := write(v.file(group, "cgroup.kill"), "1")
 	if errors.Is(err, os.ErrNotExist) {

@@ -69,8 +69,7 @@ func (m *Matcher) PortsMax() (most int) {
 	return count(m.exact) + count(m.below)
 }
 
-// Canonical spells a name as rules do. It refuses labels with other bytes, such as an escaped dot, which no rule
-// matches.
+// Canonical spells a name as rules do. It refuses labels that no rule matches, such as one with an escaped dot.
 func Canonical(name string) (string, bool) {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if name == "" || len(name) > nameBytesMax {

@@ -13,8 +13,7 @@ import (
 func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wish) error {
 	record := s.Record()
 	had, err := netip.ParseAddr(record.Address)
-	// A sandbox of an older build is not from the pool: it was made for this restore, at the wanted address if
-	// possible.
+	// A sandbox of an older build was made for this restore, already at the wanted address if possible.
 	if err != nil || !wanted.Address.IsValid() || had == wanted.Address || record.Build() != e.Current() {
 		return err
 	}
@@ -34,8 +33,7 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wis
 	return s.Update(func(r *Record) { r.Address = wanted.Address.String() })
 }
 
-// canTellAddresses tests the engine by setting the sandbox's own address again. Another address could collide with a
-// machine.
+// canTellAddresses sets the sandbox's own address again as a test. Another one could collide with a machine.
 func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Addr) (bool, error) {
 	if known := e.tellsAddresses.Load(); known != nil {
 		return *known, nil

@@ -20,8 +20,7 @@ type RemovedSlot struct {
 	Stuck  *Sandbox // a machine that could not be removed; it must be removed before its workspace gets another
 }
 
-// Adopt returns the sandboxes that can go on running, and removes the rest. A slot that cannot be removed does not stop
-// the others.
+// Adopt returns the sandboxes that can go on, and removes the rest. A stuck slot does not stop the others.
 func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []RemovedSlot, err error) {
 	slots, err := e.everySlot()
 	if err != nil {

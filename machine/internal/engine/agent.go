@@ -20,8 +20,7 @@ import (
 // The size is limited, because the answer comes from a machine that may be hostile.
 const agentAnswerMax = 64 << 10
 
-// No connection is kept longer than a claim: it could reach another sandbox that gets the address later. A claim reuses
-// the connection of the start.
+// Connections are not kept: one could reach another sandbox that gets the address later. A claim reuses the start's.
 func newAgentClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:            dialAnew,
@@ -50,8 +49,7 @@ func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	}
 }
 
-// WriteIncarnation must finish before the agent looks for the file: gVisor caches a file's absence in an exclusive
-// mount.
+// WriteIncarnation must finish before the agent's look: gVisor caches a file's absence in an exclusive mount.
 func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) error {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -132,8 +130,7 @@ func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wir
 	}
 }
 
-// A running agent may be older than this hostd. noteProtocol records its version, so that hostd sends only what it
-// supports.
+// A running agent may be older than hostd. Its version is recorded, so that hostd sends only what it supports.
 func (e *Engine) noteProtocol(s *Sandbox, answer wire.Incarnation) error {
 	if !wire.SpeaksTo(answer.Protocol) {
 		return fmt.Errorf("the agent speaks protocol %d, not %d to %d", answer.Protocol, wire.AgentProtocolMin, wire.AgentProtocol)

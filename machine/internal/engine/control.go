@@ -139,8 +139,7 @@ func allStopped(stacks string) (bool, error) {
 	return true, nil
 }
 
-// noteState only logs a failure: a full disk must not keep a guest paused. The next hostd asks the sandbox if the
-// record is outdated.
+// A full disk must not keep a guest paused, so a failure is only logged. The next hostd asks the sandbox.
 func (e *Engine) noteState(s *Sandbox, state string) {
 	if err := s.setState(state); err != nil {
 		e.log.Error("the record of a sandbox is old", "slot", s.Slot, "state", state, "error", err)

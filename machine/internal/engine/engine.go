@@ -1,5 +1,4 @@
-// Package engine runs machines on gVisor. It manages slots and directories, and does not depend on workspaces or
-// permissions.
+// Package engine runs machines on gVisor. It manages slots and directories, not workspaces and permissions.
 package engine
 
 import (

@@ -19,8 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A new sandbox answers after 70-105 ms, or after a second when eight start at once on two cores. The bound is far
-// above.
+// A new sandbox answers after 70-105 ms, or after a second when eight start at once on two cores.
 const answerTime = 30 * time.Second
 
 // StartWarm starts a warm sandbox on the current build.
@@ -50,8 +49,7 @@ func (e *Engine) CreateBlankForPool(ctx context.Context, size Size) (*Sandbox, e
 
 // StartBlank makes a blank sandbox warm, which is the shorter half of a start. After an error the sandbox is unusable.
 func (e *Engine) StartBlank(ctx context.Context, s *Sandbox) error {
-	// A started sandbox cannot restore. If hostd ends here, the next hostd removes the sandbox, because it is not
-	// ready.
+	// A started sandbox cannot restore. If hostd ends here, the next hostd removes it, because it is not ready.
 	if err := s.Update(func(r *Record) { r.Kind, r.Ready = KindWarm, false }); err != nil {
 		return err
 	}
@@ -211,8 +209,7 @@ func (e *Engine) limits(size Size) cgroup.Limits {
 // With this weight a save gets half of the machines' CPU share next to twenty busy guests.
 const boostPercent = 2000
 
-// Boost removes a stopped guest's CPU limit until Resize. Saving and loading memory is the service's work, and would be
-// slow under the limit.
+// Boost removes a stopped guest's CPU limit until Resize: saving and loading memory would be slow under it.
 func (e *Engine) Boost(s *Sandbox, size Size) error {
 	limits := e.limits(size)
 	limits.CPUMillis, limits.WeightPercent = 0, boostPercent

@@ -41,8 +41,7 @@ func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) er
 	return layers.View(lower, filepath.Join(s.Dir, "layers", "template"))
 }
 
-// OpenDisk clones the machine's own overlay mount, read-only. A second overlay would have separate caches and miss the
-// guest's changes.
+// OpenDisk clones the machine's overlay mount, read-only. A second overlay would miss the guest's changes.
 func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
 	// Private propagation keeps the reader's own mounts out of the sandbox.
 	tree, err := cloneMount(filepath.Join(s.root(), "claim", "root"), unix.MountAttr{Propagation: unix.MS_PRIVATE,

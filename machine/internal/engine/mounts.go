@@ -13,8 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/mountpoints"
 )
 
-// shareSelf makes a read-only mount whose later submounts propagate to slave namespaces, such as the gofer's, with
-// their own permissions.
+// shareSelf makes a read-only mount. Later submounts propagate to slave namespaces with their own permissions.
 func shareSelf(dir string) error {
 	if err := bindReadOnly(dir, dir); err != nil {
 		return err
@@ -44,8 +43,7 @@ func mountEmpty(dir string, fill func(dir string) error) error {
 	return share(dir)
 }
 
-// The kernel refuses the remount while a descriptor permits writes. A process forked in between holds one until its
-// exec, so sealEmpty retries.
+// The kernel refuses while a descriptor is writable. A process forked in between has one until its exec; so retry.
 func sealEmpty(dir string, flags uintptr) error {
 	for pause := time.Millisecond; ; pause *= 2 {
 		err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, "mode=755,size=4096")

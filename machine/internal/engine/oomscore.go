@@ -12,8 +12,7 @@ import (
 // With this score, the kernel kills machines before the service if memory runs out.
 const machineScore = "500"
 
-// A sandbox inherits hostd's OOM protection, which setOOMScore removes. At this point it has two processes, the parents
-// of all later ones.
+// A sandbox inherits hostd's OOM protection, which is removed here from the parents of all its processes.
 func (e *Engine) setOOMScore(s *Sandbox) error {
 	members, err := e.groups.Get(s.Slot).Procs()
 	for _, pid := range members {

@@ -30,8 +30,7 @@ func (e *Engine) Has(slot string) bool {
 	return e.held[slot]
 }
 
-// Orphans lists the slots before it reads the owners. A slot is owned before its first object exists and until its last
-// is gone.
+// Orphans lists slots before owners. A slot is owned before its first object exists and until its last is gone.
 func (e *Engine) Orphans() ([]string, error) {
 	found, err := e.everySlot()
 	if err != nil {

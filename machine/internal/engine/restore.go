@@ -107,8 +107,7 @@ func OpenImage(image string) ([]*os.File, error) {
 	return files, nil
 }
 
-// The image is loaded in the foreground. A background load could meet a bad page and end the sandbox after hostd
-// reported it as running.
+// In the background, a bad page could end the sandbox after hostd reported it as running.
 func (e *Engine) restoreImage(ctx context.Context, s *Sandbox, files []*os.File) error {
 	options := map[string]bool{"HavePagesFile": true, "HaveDeviceFile": false, "Background": false}
 	_, err := e.callSandbox(ctx, s, commandTime, "containerManager.Restore", options, files...)

@@ -18,8 +18,7 @@ const (
 	tailBytes   = 2048
 )
 
-// Every stored build must support all of these flags. The standard streams are files, never pipes, because the sandbox
-// inherits them.
+// Every stored build must support these flags. The sandbox inherits the streams, so they are files, never pipes.
 func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()

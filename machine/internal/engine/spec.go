@@ -119,8 +119,7 @@ func mounts(bundle string, version int) []ociMount {
 	if version < specLayers {
 		return list
 	}
-	// As a separate mount, /layers is revalidated by the engine. The guest changes the upper layer through another
-	// mount.
+	// The engine revalidates a separate mount. The guest changes the upper layer through another one.
 	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
 }
 

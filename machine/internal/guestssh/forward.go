@@ -113,8 +113,7 @@ func (f *forwards) answer(request *ssh.Request) (bool, []byte) {
 }
 
 func (f *forwards) listenTCP(asked tcpForward) (bool, []byte) {
-	// As in sshd, only programs of the guest reach forwarded ports. So the listener ignores the address that the client
-	// names.
+	// As in sshd, only programs of the guest reach forwarded ports, whatever address the client names.
 	listener, err := net.Listen("tcp", addressOf("127.0.0.1", asked.Port))
 	if err != nil {
 		return false, nil

@@ -205,8 +205,7 @@ func (s *session) runOnTerminal(command *exec.Cmd) {
 	s.ended(err)
 }
 
-// show returns a function that waits for the remaining output. It does not wait for a silent process that the command
-// left on the terminal.
+// show returns a function that waits for the rest of the output, but not for a silent process on the terminal.
 func show(to io.Writer, terminal io.Reader) func() {
 	done := make(chan struct{})
 	var silent atomic.Int32
@@ -247,8 +246,7 @@ func (s *session) begun(process *os.Process, terminal *os.File) {
 	s.process, s.terminal = process, terminal
 }
 
-// Only a command on a terminal gets SIGHUP. As with OpenSSH, programs on pipes notice by themselves that the client is
-// gone.
+// Only a command on a terminal gets SIGHUP. As with OpenSSH, programs on pipes notice a closed pipe.
 func (s *session) hangUp() {
 	s.mu.Lock()
 	terminal := s.terminal

@@ -16,8 +16,7 @@ import (
 
 const settleTime = 10 * time.Second
 
-// adopt takes over the sandboxes of an earlier hostd. Failures of one sandbox are only logged, because all other
-// machines need hostd.
+// adopt takes over an earlier hostd's sandboxes. One failure is only logged, because other machines need hostd.
 func (h *Host) adopt(ctx context.Context) error {
 	alive, gone, err := h.engine.Adopt(ctx)
 	if err != nil {
@@ -51,8 +50,7 @@ func (h *Host) adopt(ctx context.Context) error {
 	return nil
 }
 
-// returnToPool removes a sandbox of a refused engine or another size. In the pool it would be counted as ready but
-// match no request.
+// A sandbox of a refused engine or another size is removed: it would be counted as ready but match no request.
 func (h *Host) returnToPool(s *engine.Sandbox) {
 	size := s.Record().Size
 	if h.refusesEngine(s.Record().Engine) {

@@ -23,8 +23,7 @@ const (
 	unpauseTime = 30 * time.Second
 )
 
-// checkpoint captures memory and disk at one instant. After a failure it resumes the guest and removes the partial
-// checkpoint.
+// checkpoint captures memory and disk at one instant. After a failure it resumes the guest and removes its files.
 func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.CheckpointInfo, error) {
 	if r.FromDisk != "" {
 		return h.captureDisk(ctx, r)

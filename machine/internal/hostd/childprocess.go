@@ -21,8 +21,7 @@ const (
 	servantReady    = time.Minute
 )
 
-// childProcess runs this binary as a user that owns no files, for work that root must not do. The process outlives
-// hostd.
+// childProcess runs this binary as a user that owns no files, for work that root must not do. It outlives hostd.
 type childProcess struct {
 	name     string
 	command  string

@@ -48,8 +48,7 @@ type Config struct {
 	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`
 	// SecretsCA is a PEM file that the proxy trusts besides the host's authorities.
 	SecretsCA string `json:"secrets_ca,omitempty"`
-	// MemoryHeadroomMiB is the most memory that a machine may use beyond its guest's. MemoryHeadroomMinMiB of it is
-	// guaranteed.
+	// MemoryHeadroomMiB is a machine's maximum beyond its guest's memory, MemoryHeadroomMinMiB what is guaranteed.
 	MemoryHeadroomMiB    int `json:"memory_headroom_mib"`
 	MemoryHeadroomMinMiB int `json:"memory_headroom_min_mib,omitempty"`
 	// MachinesMemoryMiB bounds the memory of all machines together, including headroom; 0: no bound.

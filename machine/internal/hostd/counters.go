@@ -89,8 +89,7 @@ func (l *lastCounters) of(owner string) *wire.MachineCounters {
 	return nil
 }
 
-// noteLast must be called before cgroup and network are removed. The larger of two memory readings is stored, because
-// memory may already be released.
+// noteLast must precede the removal of cgroup and network. Memory may be released, so the larger reading counts.
 func (h *Host) noteLast(s *engine.Sandbox, held wire.MachineCounters) {
 	last, err := h.countersOf(s)
 	if err != nil {

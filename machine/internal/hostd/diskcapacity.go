@@ -70,8 +70,7 @@ func (h *Host) measureDueDisks(ctx context.Context) {
 	}
 }
 
-// isMeasurementDue is cheap enough for each pass. Paused and frozen machines need no measurement, because they change
-// nothing.
+// isMeasurementDue is cheap enough for each pass. Paused and frozen machines change nothing, so they are skipped.
 func (h *Host) isMeasurementDue(s *engine.Sandbox, look *measurement, now time.Time) bool {
 	claim := s.Record().Claim
 	if claim.State != engine.Running || now.Before(look.next) {

@@ -71,8 +71,7 @@ func (h *Host) readHibernated(ctx context.Context, r wire.DiskReadRequest) (wire
 	})
 }
 
-// readRunning reads the disk of a running machine. Writes of a program are visible to machine and reader at once
-// (decision 272).
+// readRunning reads a running machine's disk. Machine and reader see a write at once (decision 272).
 func (h *Host) readRunning(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
 	s := h.machine(r.WorkspaceID)
 	if s == nil || s.Record().Claim.Epoch != r.MachineEpoch {

@@ -15,8 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// applyEgress sets the kernel's rules first, then those of resolver and secret proxy. A nil policy means the default
-// policy.
+// applyEgress sets the kernel's rules first, then resolver and secret proxy. A nil policy means the default.
 func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.HostEgress) error {
 	wanted := egress.Default()
 	if policy != nil {
@@ -43,8 +42,7 @@ func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.
 	return nil // the resolver has no policy of the machine to change
 }
 
-// setEgress does not use the workspace's queue, so it need not wait for a checkpoint. Changes of one machine are
-// serialized by a separate lock.
+// setEgress need not wait for a checkpoint, because it uses a lock of its own instead of the workspace's queue.
 func (h *Host) setEgress(ctx context.Context, r wire.SetEgressRequest) (wire.EgressRevision, error) {
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {

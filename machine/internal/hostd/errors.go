@@ -10,8 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// refusal is an error for the caller. The cause is written only to hostd's log; the message must not contain paths or
-// keys.
+// refusal is an error for the caller. message must not contain paths or keys; cause is only in hostd's log.
 type refusal struct {
 	code    string
 	message string

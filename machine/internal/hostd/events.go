@@ -6,8 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// events holds the latest events. A reader that needs an older one sees a gap in the numbers and requests an inventory
-// instead.
+// events holds the latest events. A reader that is too late sees a gap in the numbers and requests an inventory.
 type events struct {
 	mu      sync.Mutex
 	bootID  string

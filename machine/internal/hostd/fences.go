@@ -25,8 +25,7 @@ func openFences(dir string) (*fences, error) {
 	return &fences{dir: dir}, os.MkdirAll(dir, 0o700)
 }
 
-// A power cut can empty a file. Reading it as 0 is safe, because the power cut also ended all processes with an older
-// token.
+// A power cut can empty a file. Reading it as 0 is safe: no process with an older token survived the power cut.
 func (f *fences) read(workspace string) (int64, error) {
 	text, err := os.ReadFile(f.path(workspace))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -64,8 +64,7 @@ func (k *warmPool) takePrepared(ctx context.Context, size engine.Size, digests [
 	return k.takeMatching(ctx, size, digests)
 }
 
-// nextToPrepare picks a sandbox for a disk. If there are several, one gets none: other templates and non-blank disks
-// need it.
+// nextToPrepare leaves one of several sandboxes without a disk, for other templates and non-blank disks.
 func (k *warmPool) nextToPrepare() *engine.Sandbox {
 	if k.recent.favorite() == nil {
 		return nil
@@ -146,8 +145,7 @@ func (k *warmPool) prepared() (slots []*engine.Sandbox) {
 	return slots
 }
 
-// fit prepares a disk in a warm sandbox. If it fails before it touched the sandbox, the sandbox can go back to the
-// pool.
+// fit prepares a disk in a warm sandbox. An untouched sandbox can go back to the pool after a failure.
 func (h *Host) fit(ctx context.Context, s *engine.Sandbox, digests []string) (touched bool, err error) {
 	lower, err := h.mountLayers(digests)
 	if err == nil {

@@ -47,8 +47,7 @@ func emptyDirectory(path string) error {
 
 const namesAtOnce = 1024
 
-// diskOfCheckpoint copies a disk with the agent's records. So commands are reported as lost, but their output can still
-// be read.
+// diskOfCheckpoint keeps the agent's records: commands are reported as lost, but their output can be read.
 func (h *Host) diskOfCheckpoint(m manifest, path string) error {
 	return h.snapshotOf(m, m.Owner, path)
 }

@@ -17,8 +17,7 @@ const (
 	serviceMinBytes = 256 << 20
 )
 
-// headroomMiB gives all machines an equal share. So a machine that uses too much reaches its own limit before the
-// common one.
+// headroomMiB gives equal shares, so that a machine reaches its own limit before the limit of all machines.
 func (c Config) headroomMiB(machines, toldMiB int) int {
 	if c.MachinesMemoryMiB == 0 || machines == 0 {
 		return c.MemoryHeadroomMiB

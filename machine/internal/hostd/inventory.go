@@ -11,8 +11,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// inventory reads the last event's number before it lists objects. So an event during the listing is delivered twice
-// rather than lost.
+// The last event's number is read first, so that an event during the listing is delivered twice rather than lost.
 func (h *Host) inventory(ctx context.Context, withFiles bool) (wire.Inventory, error) {
 	last := h.events.lastSeq()
 	inventory := wire.Inventory{Instance: h.config.Instance, BootID: h.events.bootID, HostBootID: h.hostBootID, Engine: h.engine.Version(),

@@ -153,8 +153,7 @@ func (j *jobs) turnsOf(workspace string) (*workspaceQueue, error) {
 	return own, nil
 }
 
-// take enters all queues in one order, to avoid a deadlock. Then it checks the tokens again, because they may have
-// risen meanwhile.
+// take enters all queues in one order, to avoid a deadlock. Meanwhile tokens may rise, so it checks them again.
 func (j *jobs) take(c call) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
 	defer cancel()

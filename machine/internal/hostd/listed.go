@@ -61,8 +61,7 @@ func (k *cachePass) checkpoint(h *Host, workspace, id string) (wire.CheckpointIn
 	return h.infoNow(m), nil
 }
 
-// infoNow computes which engines are refused at each call: engines are added and removed while the manifest does not
-// change.
+// infoNow checks the engines at each call, because they are added and removed while the manifest is unchanged.
 func (h *Host) infoNow(m manifest) wire.CheckpointInfo {
 	info := m.info()
 	info.MemoryRefused, _ = h.refusesMemory(m)

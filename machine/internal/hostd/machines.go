@@ -74,8 +74,7 @@ func (h *Host) enlist(s *engine.Sandbox) {
 	go h.clearAfter(s)
 }
 
-// handOver sets the machine's limits, and gives the cell the freezer file, so that the cell can thaw the machine
-// without hostd.
+// handOver sets the machine's limits. It gives the cell the freezer file, to thaw without hostd.
 func (h *Host) handOver(s *engine.Sandbox) error {
 	if err := h.engine.Resize(s, s.Record().Size); err != nil {
 		return err

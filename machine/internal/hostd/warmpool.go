@@ -216,9 +216,8 @@ func (k *warmPool) fill(ctx context.Context) {
 	}
 }
 
-// awaitQuiet returns true if a verb ran in between, so the caller asks again. If all sandboxes of a kind are used, it
-// waits only for running verbs and at most patienceTime, because the next start or restore would have to make one
-// itself.
+// awaitQuiet returns true if a verb ran in between, so the caller asks again. If a kind has run out, it waits only for
+// running verbs and at most patienceTime. The next start or restore would take as long.
 func (k *warmPool) awaitQuiet(ctx context.Context, kind string) bool {
 	slots, shells := k.counts()
 	out := slots == 0 && kind == engine.KindWarm || shells == 0 && kind == engine.KindBlank

@@ -36,8 +36,7 @@ func openOutlet() outlet {
 	return outlet{matcher: egress.NewMatcher(egress.Default()), mark: openMark, grants: map[netip.Addr]*grant{}}
 }
 
-// with returns the outlet for a new policy. It keeps grants, so that addresses of names that are still allowed remain
-// reachable.
+// with keeps the grants, so that addresses of names that the new policy allows remain reachable.
 func (o outlet) with(p wire.HostEgress) outlet {
 	next := outlet{matcher: egress.NewMatcher(p), mark: openMark, grants: maps.Clone(o.grants), counts: o.counts}
 	for !next.matcher.IsOpen() && (next.mark == openMark || next.mark == o.mark) {

@@ -44,8 +44,7 @@ func (r *Router) toSecrets() words {
 	return rule(fromAny(r.name("m")), daddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), dport(SecretsPort), translated())
 }
 
-// fromSecrets applies the policy to packets from the proxy, too, so that data that a server sends first is also
-// rejected.
+// fromSecrets checks packets from the proxy, too, so that data that a server sends first is also rejected.
 func (r *Router) fromSecrets() []words {
 	said := rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), sport(SecretsPort), translated())
 	return []words{rule(said, inwards.marked(r.rules.outlets.fresh), accept()), rule(said, resetting(), accept()), rule(said, reset())}
@@ -121,8 +120,7 @@ func (r *Router) WithSecrets() map[netip.Addr]wire.SecretsOf {
 	return found
 }
 
-// withElements makes the change in batches. It skips an empty list, because the kernel refuses a change without
-// elements.
+// withElements skips an empty list, because the kernel refuses a change without elements.
 func withElements(change func(*nftables.Set, []nftables.SetElement) error, set *nftables.Set, elements []nftables.SetElement) error {
 	for batch := range slices.Chunk(elements, elementsBatch) {
 		if err := change(set, batch); err != nil {

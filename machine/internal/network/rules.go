@@ -213,8 +213,7 @@ func (r *Router) answers() []words {
 	return []words{rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), sport(dnsPort), notrack())}
 }
 
-// The router itself accepts only DNS. A machine that is not connected gets a reject at once, so its programs do not
-// wait.
+// The router accepts only DNS. A machine that is not connected is rejected at once, so programs do not wait.
 func (r *Router) questions() []words {
 	toNames := rule(fromAny(r.name("m")), daddrIs(r.nameserver()))
 	datagram, stream := rule(toNames, protocol(unix.IPPROTO_UDP), dport(dnsPort)), rule(toNames, protocol(unix.IPPROTO_TCP), dport(dnsPort))

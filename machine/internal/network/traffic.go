@@ -29,8 +29,7 @@ func (r *Router) defineTraffic() {
 	r.rules.traffic = traffic{table, set("sent"), set("received")}
 }
 
-// The chains of this table get only packets that the rules accepted. Traffic with the host and DNS is the service's, so
-// it is not counted.
+// Only accepted packets come here. Traffic with the host and DNS is the service's, so it is not counted.
 func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	t := r.rules.traffic
 	conn.AddTable(t.table)

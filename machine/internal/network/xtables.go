@@ -24,8 +24,7 @@ const (
 
 func (r *Router) xtablesChain() string { return "BERTH-" + r.config.Instance }
 
-// xtables uses the iptables program of one variant to write rules. The program cannot list rules that other programs
-// wrote.
+// xtables writes rules with the variant's own program, which cannot list rules of other programs.
 type xtables struct {
 	r       *Router
 	program string

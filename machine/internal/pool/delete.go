@@ -40,8 +40,7 @@ func (p *Pool) destroy(path string) error {
 	return nil
 }
 
-// DeleteWorkspace removes the workspace, if it exists, in one durable step. EmptyTrash finishes an interrupted
-// deletion.
+// DeleteWorkspace removes the workspace, if any, in one durable step. EmptyTrash finishes interrupted deletions.
 func (p *Pool) DeleteWorkspace(workspace string) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err

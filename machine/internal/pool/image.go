@@ -64,8 +64,7 @@ func allocate(path string, size int64) error {
 		return err
 	}
 	defer file.Close()
-	// Preallocation is useful only if writes are in place, so copy-on-write is disabled. File systems without the flag
-	// refuse it.
+	// Preallocation needs in-place writes, so copy-on-write is disabled. Other file systems refuse the flag.
 	if flags, err := unix.IoctlGetInt(int(file.Fd()), unix.FS_IOC_GETFLAGS); err == nil {
 		_ = unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags|fsNoCow)
 	}

@@ -20,8 +20,7 @@ func checkName(kind, name string) error {
 	return nil
 }
 
-// component replaces a bad name by one inside the pool, for functions that only build a path and cannot return an
-// error.
+// component makes a bad name harmless, for functions that only build a path and cannot return an error.
 func component(name string) string {
 	if namePattern.MatchString(name) {
 		return name

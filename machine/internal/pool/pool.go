@@ -108,8 +108,7 @@ func adopt(c Config) (*Pool, error) {
 	return p, nil
 }
 
-// Close unmounts the image, which detaches its loop device. If Mount is a directory of another btrfs, it remains
-// mounted.
+// Close unmounts the image, which detaches its loop device. A directory of another btrfs remains mounted.
 func (p *Pool) Close() error {
 	p.WaitDurable()
 	p.root.Close()

@@ -22,8 +22,7 @@ const (
 	topSubvolume = 5
 )
 
-// Simple quotas (Linux 6.7) are preferred: they are exact and need no bookkeeping of shared extents. Older kernels get
-// classic ones.
+// Simple quotas (Linux 6.7) are preferred: they are exact and need no bookkeeping of shared extents.
 func (p *Pool) enableQuotas() error {
 	if mode := p.quotaMode(); mode != "" {
 		p.simple = mode == "squota"

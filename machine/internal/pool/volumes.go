@@ -26,8 +26,7 @@ func (p *Pool) HasVolume(id string) bool {
 	return unix.Lstat(p.VolumePath(id), &stat) == nil && stat.Ino == subvolInode
 }
 
-// CreateVolume makes a volume, or changes the limit of an existing one, durably. ENOSPC (wrapped): only the reserve is
-// left.
+// CreateVolume makes a volume, or changes its limit, durably. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateVolume(id string, quotaGiB int) error {
 	if err := checkName("volume", id); err != nil {
 		return err

@@ -17,8 +17,7 @@ type writeBehind struct {
 	idle   chan struct{} // closed when no request is pending; nil if none is
 }
 
-// A commit takes 2-9 ms and delays other writes. So commitDelay lets callers proceed first, and bounds the number of
-// commits.
+// A commit takes 2-9 ms and delays other writes, so callers proceed first. The delay also bounds the rate.
 const commitDelay = 200 * time.Millisecond
 
 func (b *writeBehind) requestCommit() {

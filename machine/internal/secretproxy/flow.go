@@ -155,8 +155,7 @@ type bufferPool struct{ pool sync.Pool }
 func (b *bufferPool) Get() []byte       { return b.pool.Get().(*[bufferBytes]byte)[:] }
 func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
-// These types hide io.ReaderFrom and io.WriterTo, with which io.Copy would use splice. This process is not permitted to
-// splice.
+// These types hide io.ReaderFrom and io.WriterTo, which would splice. This process is not permitted to splice.
 type onlyWriter struct{ io.Writer }
 type onlyReader struct{ io.Reader }
 

@@ -103,8 +103,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
 		return
 	}
-	// One server may host many tenants. A request with another host name could send the value to another tenant, so it
-	// is refused.
+	// One server may host many tenants. Another host name could send the value to another tenant, so it is refused.
 	authority, ok := authorityOf(r, f.name, port)
 	if !ok {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
@@ -134,8 +133,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	p.onward(f, put, r.ProtoMajor).ServeHTTP(w, r.WithContext(ctx))
 }
 
-// lookAgain asks again before the first byte is written, because the value may have become invalid while the request
-// waited.
+// lookAgain precedes the first byte, because the value may have become invalid while the request waited.
 func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.Conn) {
 	if time.Since(put.decided) < answerKept {
 		return

@@ -49,8 +49,7 @@ func (o *ongoing) byMachine() map[wire.SecretsOf][]*lasting {
 	return found
 }
 
-// endUnbound ends requests whose secrets are no longer bound. Without an answer it ends none, because a restart of the
-// cell must end no stream.
+// endUnbound ends nothing without an answer, because a restart of the cell must end no stream.
 func (p *Proxy) endUnbound(ctx context.Context) {
 	var asked sync.WaitGroup
 	for of, requests := range p.ongoing.byMachine() {

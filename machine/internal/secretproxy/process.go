@@ -31,8 +31,7 @@ type Setup struct {
 	AnswersUID uint32 `json:"answers_uid"`
 	// ExtraRoots is PEM: authorities that are trusted in addition to the host's.
 	ExtraRoots string `json:"extra_roots,omitempty"`
-	// TrackedMax limits the server connections of all machines, including recently ended ones, which the kernel still
-	// tracks.
+	// TrackedMax limits all machines' server connections, including ended ones that the kernel still tracks.
 	TrackedMax int                           `json:"tracked_max,omitempty"`
 	Machines   map[netip.Addr]wire.SecretsOf `json:"machines"`
 }

@@ -46,8 +46,7 @@ func targetAt(r *http.Request, name string, port int) *url.URL {
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 }
 
-// dropHosts removes fields with other hosts, by which front ends may route. A workspace is a client, so nothing was
-// forwarded to it.
+// dropHosts removes fields by which front ends may route. A workspace is a client: nothing was forwarded to it.
 func dropHosts(header http.Header) {
 	for name := range header {
 		// Some servers treat an underscore as a hyphen, so both are removed.

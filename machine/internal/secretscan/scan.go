@@ -134,8 +134,7 @@ var sameName = func() (same [64]ruleSet) {
 	return same
 }()
 
-// A match at an edge of the window may be incomplete, so it is ignored. It is complete in the next or the previous
-// window.
+// A match at a window's edge may be incomplete, so it is ignored. Another window contains it completely.
 func (r rule) holds(line []byte, start, end int) bool {
 	for _, match := range r.expression.FindAllSubmatchIndex(line[start:end], matchesMax) {
 		if match[0] == 0 && start > 0 || match[1] == end-start && end < len(line) {

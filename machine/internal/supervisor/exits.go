@@ -13,8 +13,7 @@ const (
 	exitStatusMax = 2 * time.Second
 )
 
-// exits has the exit statuses of children. It also gets those of orphans that the reaper collects; these are never
-// read.
+// exits has the children's exit statuses. It also gets those of foreign orphans, which are never read.
 var exits = exitTable{statuses: map[int]unix.WaitStatus{}, changed: make(chan struct{})}
 
 type exitTable struct {

@@ -36,8 +36,7 @@ type process struct {
 	ours        bool // the child was started by this process, so its exit status will be known
 }
 
-// start runs the child in a session of its own, because a signal to the terminal's group must reach only the
-// supervisor.
+// start makes a new session, because a signal to the terminal's group must reach only the supervisor.
 func start(config Config, child Child, env []string) (*process, error) {
 	log, err := openLog(config.LogDir, child)
 	if err != nil {

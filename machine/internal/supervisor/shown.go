@@ -17,8 +17,7 @@ const (
 	shownChunkMax = 1 << 20
 )
 
-// shownLogs prints the children's logs for a journal or a container's collector. Children write to files, so they never
-// wait for a reader.
+// shownLogs prints logs for a journal or a collector. Children write to files, so they never wait for a reader.
 type shownLogs struct {
 	dir   string
 	out   io.Writer
@@ -57,8 +56,7 @@ func (s *shownLogs) show() {
 	}
 }
 
-// show prints the new part of a log. A log that is shorter than before was truncated by boundLog, so it is read from
-// its start.
+// show prints the new part of a log. A log that got shorter was truncated by boundLog, so it is read from 0.
 func (l *shownLog) show(path, name string, out io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -22,8 +22,7 @@ const (
 	youngest = time.Minute
 )
 
-// TakeDown may remove objects that tests left, except cgroups and files. When it runs, the tests' processes and mounts
-// have ended.
+// TakeDown removes objects that tests left, except cgroups and files. Processes and mounts have ended before.
 var TakeDown func(folder string) error
 
 type folder struct {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// If this variable is set, a missing requirement fails a test, because a skipped test would go unnoticed in a run of
-// all.
+// In a run of all tests this variable is set, so that a missing requirement fails instead of skipping unnoticed.
 const wholeVariable = "BERTH_TEST_WHOLE"
 
 // Needs skips a test, or fails it in a whole run.

@@ -28,8 +28,7 @@ func Patience(quiet time.Duration) time.Duration {
 	return time.Duration(float64(quiet) * Slowness())
 }
 
-// Patiently returns a function that reports whether time is left. Time in which the computer is slow uses up less of
-// it.
+// Patiently returns a function that reports whether time is left. Slow periods use up less of it.
 func Patiently(quiet time.Duration) func() bool {
 	last, left := time.Now(), quiet
 	return func() bool {

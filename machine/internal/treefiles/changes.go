@@ -20,8 +20,7 @@ import (
 // Changed is a disk to compare. No process may write to it any more.
 type Changed struct {
 	Upper *os.File // upper directory of the guest's root overlay
-	// Merged returns the overlay's merged root. It is needed for a moved directory, which is partly in the lower
-	// layers.
+	// Merged returns the overlay's merged root, for moved directories, which are partly in the lower layers.
 	Merged     func() (*os.File, error)
 	BytesMax   int64
 	EntriesMax int64

@@ -2,8 +2,7 @@
 // reads; `npm run wire` writes the generated files from it. Only hostd and agent use the structs written here.
 package wire
 
-// AgentPort is in the guest's network, where guest processes can reach it. So every call carries the key of this
-// incarnation.
+// AgentPort is in the guest's network, so every call carries the key of this incarnation.
 const AgentPort = 65100
 
 // AgentProtocol rises with every new or changed call. A machine from an old checkpoint runs an old agent, so hostd and
@@ -77,13 +76,11 @@ type Incarnation struct {
 type GuestLimits struct {
 	MemoryBytes int64 `json:"memory_bytes"`
 	Processes   int   `json:"processes"`
-	// OutputBytes limits the retained output of all sessions. Above it, the output of the sessions that ended first is
-	// removed.
+	// OutputBytes limits all sessions' retained output. Above it, output of the sessions that ended first is removed.
 	OutputBytes int64 `json:"output_bytes"`
 }
 
-// FitRequest makes an agent use an unassigned disk before its claim. Only nameserver and limits are read; the claim may
-// change them.
+// FitRequest makes an agent use a disk before its claim. Only nameserver and limits are read; a claim may change them.
 type FitRequest struct {
 	Incarnation
 }
@@ -112,8 +109,7 @@ const (
 // GuestVolumesRequest lists all volumes that the guest has from now on.
 type GuestVolumesRequest struct {
 	Volumes []Volume `json:"volumes"`
-	// EndUsers kills the processes that use a removed volume. Without it, such a volume remains mounted and is reported
-	// in Busy.
+	// EndUsers kills the users of a removed volume. Without it, a used volume remains mounted and is in Busy.
 	EndUsers bool `json:"end_users,omitempty"`
 }
 

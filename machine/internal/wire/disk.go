@@ -4,12 +4,10 @@ package wire
 // machines it answers long queries, to unload their agents. It serves the agent's read-only file calls, /files/facts
 // and /awake. It needs no fencing token, because it changes nothing, and a verb that changes the disk ends it first.
 
-// In these directories the guest sees other mounts than the disk: kernel memory, or at /tmp a directory outside the
-// tree.
+// Here the guest sees other mounts than the disk: kernel memory, or at /tmp a directory outside the tree.
 var InMemory = []string{"tmp", "dev", "proc", "sys"}
 
-// DetailInMemory is in the 409 for a path below InMemory, because the disk's directories there are not what the guest
-// sees.
+// DetailInMemory is in the 409 for a path below InMemory, where the guest does not see the disk's directories.
 const DetailInMemory = "in_memory"
 
 // DiskReaderSetup is one line on DiskReaderSetupFD. The reader ends when that pipe is closed.

@@ -181,8 +181,7 @@ func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	return PlainCookieName + rest
 }
 
-// SafePath replaces a path that would lead to another host by "/", so a redirect remains on this host whatever the cell
-// sends.
+// SafePath returns "/" for a path that would leave this host, so a redirect stays here whatever the cell sends.
 func SafePath(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.HasPrefix(path, "/\\") {
 		return "/"

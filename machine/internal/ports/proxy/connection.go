@@ -60,8 +60,7 @@ func (c *connection) serve() {
 	}
 }
 
-// handshake returns false if the connection ended. It serves an HTTP/2 connection to its end, and then also returns
-// false.
+// handshake serves HTTP/2 to its end, which also gives false: no HTTP/1.1 follows on this connection.
 func (c *connection) handshake() (*tls.Conn, bool) {
 	secured := tls.Server(&owned{Conn: c.raw, of: c, done: make(chan struct{})}, c.server.tls)
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.options.Times.Head)
@@ -141,8 +140,7 @@ func (c *connection) rest() {
 	}
 }
 
-// refuseHead answers a head that could not be parsed. The start of the next request is unknown, so the connection must
-// end.
+// refuseHead answers an invalid head. The start of the next request is unknown, so the connection must end.
 func (c *connection) refuseHead(err error) {
 	var problem *httpwire.Problem
 	refusal := door.Refuse("request_timeout")

@@ -14,8 +14,7 @@ import (
 
 const (
 	interimMax = 32
-	// Within this time a short answer is read completely, so that a truncated one can be refused before its head is
-	// sent.
+	// A short answer is read completely within this time, so that a truncated one can be refused.
 	settleTime = 5 * time.Millisecond
 )
 

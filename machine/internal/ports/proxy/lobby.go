@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// lobby limits the visitors' connections. Idle ones needed no credential, so a full lobby closes one of them for a new
-// connection.
+// lobby limits connections. Idle ones need no credential, so a full lobby closes one of them for a new connection.
 type lobby struct {
 	mu      sync.Mutex
 	all     map[*connection]struct{}

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// patience moves a deadline only after an eighth of the wait, because a new deadline for each piece would cost more
-// than the piece.
+// patience renews a deadline rarely, because a new one for each piece would cost more than the piece.
 type patience struct {
 	set  func(time.Time) error
 	wait time.Duration // 0: no deadline

@@ -78,8 +78,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// welcome closes a connection above the limit without an answer, because an answer would need the resources of a
-// connection.
+// welcome closes a connection above the limit at once: an answer would need the resources of a connection.
 func (s *Server) welcome(conn net.Conn) {
 	address := addressOf(conn)
 	trusted := s.trusts(address)

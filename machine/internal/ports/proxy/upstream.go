@@ -35,8 +35,7 @@ type upstream struct {
 	idleAt time.Time
 }
 
-// Pool holds idle connections to apps. A key is one machine in one epoch, so no later machine at the address gets these
-// connections.
+// Pool holds idle connections. A key is one machine in one epoch, so no later machine at the address gets them.
 type Pool struct {
 	mu    sync.Mutex
 	idle  map[question.Target][]*upstream

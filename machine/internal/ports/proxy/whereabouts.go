@@ -33,8 +33,7 @@ type finding struct {
 
 func newWhereabouts(use *question.Use) *whereabouts { return &whereabouts{use: use} }
 
-// A look's answer is used only at the next refused connection, which proves that the port was unreachable after the
-// look, too.
+// A look counts at the next refused connection, which proves that the port was unreachable after the look, too.
 func (w *whereabouts) refused(ctx context.Context) *door.Refusal {
 	if w.pending != nil {
 		select {

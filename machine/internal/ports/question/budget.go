@@ -46,8 +46,7 @@ func (n *negatives) find(key leaseKey, now time.Time) *door.Refusal {
 	return nil
 }
 
-// add stores only refusals of invalid credentials, which remain invalid. The reason of any other refusal may end at any
-// moment.
+// Only refusals of invalid credentials are stored, because these remain invalid. Other reasons may end at any moment.
 func (n *negatives) add(key leaseKey, refusal *door.Refusal, now time.Time) {
 	if refusal.Status != 401 && refusal.Status != 404 || len(n.entries) >= refusedMax {
 		return

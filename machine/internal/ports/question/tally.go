@@ -1,7 +1,6 @@
 package question
 
-// Tell sends the counts. It returns false without a connection to the cell; the caller then adds them to a later
-// report.
+// Tell returns false without a connection to the cell. The caller then adds the counts to a later report.
 func (l *Link) Tell(tally Tally) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
