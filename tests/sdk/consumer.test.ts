@@ -13,7 +13,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const TSC = path.join(ROOT, 'node_modules/typescript/bin/tsc')
 const TSC_MS = 120_000
 
-/** Uses each entry, and types that declarations need from other libraries. */
+/** Uses each entry of the package, and types of other libraries that the declarations need. */
 const PROGRAM = `
 import { Berth, BerthError, CommandError, type CommandResult, type ExecOptions, type Workspace, type wire } from '@berth/sdk'
 import { createDouble } from '@berth/sdk/testing'
@@ -33,7 +33,7 @@ export async function main(): Promise<string> {
 }
 `
 
-/** Each also checks the declarations (`skipLibCheck` is off). */
+/** Each setting also checks the declarations, because `skipLibCheck` is off. */
 const SETTINGS: Record<string, { compilerOptions: object; type?: 'commonjs' }> = {
   'nodenext, strict': { compilerOptions: { module: 'nodenext', target: 'es2022', types: ['node'] } },
   'node16 in an ES module': { compilerOptions: { module: 'node16', target: 'es2022', types: ['node'], exactOptionalPropertyTypes: true } },

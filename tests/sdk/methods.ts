@@ -317,7 +317,7 @@ const STEPS: Step[] = [
       await assert.rejects(person.members.resendInvitation(id), code('rate_limited'))
       await person.members.deleteInvitation(id)
       const [owner] = await person.members.list().all()
-      // The last owner can be neither changed nor removed.
+      // The last owner can be neither changed nor removed, so these calls must fail.
       await assert.rejects(person.members.update(owner?.person_id ?? '', { role: 'member' }), BerthError)
       await assert.rejects(person.members.remove(owner?.person_id ?? ''), BerthError)
       const key = await person.keys.create({ name: 'made', tool_permissions: ['exec'] }, { project })
@@ -331,7 +331,7 @@ const STEPS: Step[] = [
   },
 ]
 
-/** A double cannot do the steps in `lacks`; each must fail, so that the list stays current. */
+/** A double cannot do the steps in `lacks`. Each of them must fail, so that the list stays current. */
 export function methodsSuite(where: string, callers: () => Callers, lacks: readonly string[] = []): void {
   const seen: Seen = { called: new Set(), there: new Set() }
   for (const { fact, run } of STEPS)

@@ -19,14 +19,14 @@ import type { TerminalMessage } from '../../sdk/typescript/src/shell.ts'
 import type { WatchMessage } from '../../sdk/typescript/src/watch.ts'
 
 type Asked<Q extends TSchema> = Omit<Static<Q>, 'cursor' | 'limit'>
-/** `any` would equal every type. */
+/** The comparison excludes `any`, which would equal every type. */
 type IsAny<A> = 0 extends 1 & A ? true : false
 type Either<A, B> = true extends IsAny<A> | IsAny<B> ? true : false
 type Same<A, B> = Either<A, B> extends true ? false : [Required<A>, Required<B>] extends [Required<B>, Required<A>] ? true : false
 type Holds<A, B> = Either<A, B> extends true ? false : A extends B ? true : false
 type First<Method extends (...taken: never[]) => unknown> = NonNullable<Parameters<Method>[0]>
 
-/** A wrong line is an error of the type check. */
+/** A line whose types differ is an error of the type check. */
 const CHECKED = {
   workspaces: true satisfies Same<First<Berth['workspaces']>, Asked<typeof workspaces.WorkspaceQuery>>,
   workspaces_of_organization: true satisfies Same<
@@ -50,6 +50,6 @@ const CHECKED = {
 }
 
 test("the SDK's own types of requests and events equal the contract's", () => {
-  // The type check does the work; this checks that there are lines.
+  // The type check compares the types. This assertion only proves that there are lines.
   assert.ok(Object.values(CHECKED).length > 10)
 })
