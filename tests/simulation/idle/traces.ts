@@ -10,12 +10,12 @@ const MINUTE = 60
 const HOUR = 3600
 const DAY = 24 * HOUR
 
-/** mulberry32: a trace is the same on every computer. */
+/** A generator (mulberry32) makes the traces, so that a trace is the same on every computer. */
 export interface Random {
   uniform(from: number, to: number): number
-  /** Log-normal. */
+  /** @returns a log-normal number */
   around(median: number, spread: number): number
-  /** Pareto: the smaller alpha, the longer the tail. */
+  /** @returns a Pareto number: the smaller alpha, the longer the tail */
   tail(least: number, alpha: number): number
 }
 
