@@ -29,7 +29,7 @@ export async function runTypescript(page: string, where: Where): Promise<Sampled
 }
 
 const { BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up' } = process.env
-/** undefined: set-up could not install them. */
+/** Folder of the Python packages; undefined: set-up could not install them. */
 export const PYTHON_PACKAGES = process.env['BERTH_TEST_PYTHONPATH']
 export const NO_PYTHON = PYTHON_PACKAGES === undefined ? `no Python packages: ${missing}` : false
 
@@ -58,7 +58,7 @@ export async function runCommands(page: string, where: Where): Promise<Sampled> 
   })
 }
 
-/** A `text` block is the output of the samples since the previous one, which do the same in several languages. */
+/** A `text` block is the output of the samples since the previous one. These samples do the same in several languages. */
 function readPage(page: string, language: string): { blocks: string[]; prints: string } {
   const text = readFileSync(path.join(ROOT, page), 'utf8')
   const blocks: string[] = []
@@ -66,7 +66,7 @@ function readPage(page: string, language: string): { blocks: string[]; prints: s
   let since: string[] = []
   for (const [, name = '', block = ''] of text.matchAll(/^```(\w+)\n(.*?)^```$/gms)) {
     if (name === language) blocks.push(block)
-    if (block.startsWith('export BERTH_URL=')) continue // it sets up, and prints nothing
+    if (block.startsWith('export BERTH_URL=')) continue // this sample only sets up, and prints nothing
     if (name !== 'text') since.push(name)
     else {
       if (since.includes(language)) prints += block

@@ -1,5 +1,5 @@
-// `internet-names.ts NAMES` answers DNS questions in its namespace: names in NAMES (JSON) have their address, all others do not exist. It
-// ends with its stdin.
+// `internet-names.ts NAMES` answers DNS questions in its network namespace. Names in NAMES (JSON) have their address, and all others do not
+// exist. The program ends with its stdin.
 import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -40,7 +40,7 @@ function answer(question: Buffer, names: Record<string, string>): Buffer {
   const header = Buffer.from(question.subarray(0, HEADER_BYTES))
   header.writeUInt16BE(address === undefined ? 0x8183 : 0x8180, 2)
   header.writeUInt16BE(is_answered ? 1 : 0, 6)
-  header.writeUInt32BE(0, 8) // only the answer section
+  header.writeUInt32BE(0, 8) // the answer has only the answer section
   const record = Buffer.alloc(16)
   record.writeUInt16BE(0xc000 + HEADER_BYTES, 0)
   record.writeUInt16BE(A, 2)

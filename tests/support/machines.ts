@@ -9,14 +9,14 @@ type Machine = Inventory['machines'][number]
 export const OWN_ADDRESS = `python3 -c 'import socket; s = socket.socket(2, 2); s.connect(("203.0.113.1", 9)); print(s.getsockname()[0])'`
 
 export interface Machines {
-  /** undefined: there is no machine. */
+  /** undefined: the workspace has no machine. */
   stateOf(workspace_id: string): Promise<Machine['state'] | undefined>
-  /** All waiters share the queries. */
+  /** All callers that wait share the same queries. */
   until(what: string, limit_ms: number, holds: (machines: Machine[]) => boolean): Promise<void>
   untilNoNetwork(slot: string, limit_ms: number): Promise<void>
 }
 
-/** A query costs the host some milliseconds. */
+/** Interval of the queries, of which each costs the host some milliseconds. */
 const ASK_EVERY_MS = 150
 
 export function machinesOf(service: Pick<Service, 'inventory' | 'run_dir'>): Machines {

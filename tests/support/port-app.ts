@@ -1,4 +1,4 @@
-/** Its counter is only in memory. */
+/** The app's counter is only in its memory, so a restart would be noticed. */
 export const PORT_APP = `
 import base64, hashlib, http.server, json, sys
 

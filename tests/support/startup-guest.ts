@@ -14,7 +14,7 @@ export interface StartupGuests {
   agents: Pick<AgentLinks, 'greet' | 'of'>
   link(of: string): AgentLink
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
-  /** Once each, in order. */
+  /** Each started command once, in order. */
   started: (ExecRequest & { workspace_id: string })[]
   canceled: string[]
   behave: (name: string, exec: ExecRequest) => SessionOutcome
@@ -74,7 +74,7 @@ export function startupGuests(): StartupGuests {
         return answerOf(said.length === 0 ? [] : [frame(said, stdout_offset)])
       },
     }
-    return link as AgentLink // a start-up uses no more
+    return link as AgentLink // a start-up uses no other method
   }
   return guests
 }
@@ -88,7 +88,7 @@ function answerOf(body: Buffer[]): IncomingMessage {
   return answer as IncomingMessage
 }
 
-/** machine/internal/wire: kind, three zero bytes, length, offset. */
+/** Encodes a frame as in machine/internal/wire: kind, three zero bytes, length, offset. */
 function frame(data: Buffer, offset: number): Buffer {
   const head = Buffer.alloc(FRAME.header_bytes)
   head.writeUInt8(FRAME.stdout, 0)
