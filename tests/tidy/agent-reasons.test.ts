@@ -1,4 +1,4 @@
-// The gateway drops an unknown reason: the client would have the message alone.
+// Every reason of the agent must be known to the gateway. It drops an unknown reason, so the client would have only the message.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -8,7 +8,7 @@ import { CELL_REASONS } from '../../contract/errors.ts'
 const agent = path.resolve(import.meta.dirname, '../../machine/internal/agent')
 const CODES = { NotFound: 'not_found', Conflict: 'conflict', Invalid: 'validation_failed', RateLimited: 'rate_limited' } as const
 
-/** No client of the gateway sees these. */
+/** Reasons that no client of the gateway sees, each with the cause. */
 const NEVER_TOLD: Readonly<Record<string, string>> = {
   already_claimed: 'hostd alone claims a slot',
   not_claimed: 'hostd alone claims a slot',

@@ -8,10 +8,12 @@ export interface Unrecorded {
 
 const WRITERS = new Set(['insertInto', 'updateTable', 'deleteFrom', 'mergeInto'])
 const WRITING_SQL = /\b(insert\s+into|delete\s+from|update\s+\w+(\s+(as\s+)?\w+)?\s+set)\b/i
-/** Only `core/changes/mutate.ts` makes it. */
+/** Type of a parameter that only `core/changes/mutate.ts` can provide. */
 const TRANSACTION = 'ChangeTx'
 
-/** By Kysely and by SQL text. A ChangeTx parameter comes from mutate, which records the write. */
+/**
+ * Finds writes by Kysely and by SQL text. A function with a ChangeTx parameter is fine: it was called by mutate, which records the write.
+ */
 export function unrecordedWrites({ file, text }: { file: string; text: string }): Unrecorded[] {
   const tree = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
   const found: Unrecorded[] = []
