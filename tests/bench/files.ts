@@ -76,7 +76,7 @@ async function written(client: Client, workspace: OpenedWorkspace, name: string,
   if (status !== 200 || body['durable'] !== true) throw new Error(`the write answered ${status}: ${JSON.stringify(body)}`)
 }
 
-/** Does in plain Node.js what the gateway does for a write: new file, digest, fsync, rename, fsync of the directory. */
+/** Repeats a write of the gateway in plain Node.js: new file, digest, fsync, rename, fsync of the directory. */
 async function durably(folder: string, name: string, bytes: Buffer): Promise<string> {
   const temporary = path.join(folder, `${randomBytes(8).toString('hex')}.tmp`)
   const file = await open(temporary, 'wx', 0o644)

@@ -1,7 +1,7 @@
 import { isOnMachines } from './files.ts'
 
 /**
- * What a file needs. `computes`: a processor, and nothing that set-up builds. `machines`: mostly a processor. `waits`: mostly
+ * Needs of a file. `computes`: a processor, and nothing that set-up builds. `machines`: mostly a processor. `waits`: mostly
  * time that passes. `alone`: the whole computer. `last`: that all other files are done.
  */
 export type Kind = 'computes' | 'machines' | 'waits' | 'alone' | 'last'
@@ -41,7 +41,7 @@ const LANES: Lane[] = [
   { name: 'waiting', takes: ['waits', 'computes', 'machines'] },
 ]
 const PROCESSORS_PER_LANES = 2
-/** Larger computers repeat the lanes at most so many times, which is what their memory suffices for. */
+/** Larger computers repeat the lanes at most so many times, because of their memory. */
 const TIMES_MAX = 3
 /** Lane for one processor, also to find out whether files disturb each other. */
 const ONE_LANE: Lane[] = [{ name: 'only', takes: ['computes', 'machines', 'waits'] }]
