@@ -36,7 +36,7 @@ export const exec: Run = async (context, [name = '']) => {
 
 const COULD_NOT_START = 127
 
-/** A single argument without `--` is a shell line; everything else is a program with arguments. */
+/** Only a single argument without `--` is a shell line. */
 function wordsOf({ rest, dashes }: Pick<Context, 'rest' | 'dashes'>): readonly string[] {
   const [line] = rest
   if (line === undefined)
@@ -69,7 +69,7 @@ function wantsTerminal(flags: Context['flags']): boolean {
   return flags['tty'] === true || (process.stdin.isTTY && process.stdout.isTTY)
 }
 
-/** Sends up to 1 MiB of input with the request. Larger input is uploaded to a file that only the command's user may read. */
+/** Sends up to 1 MiB with the request. Larger input becomes a file that only the command's user may read. */
 async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: string } | null> {
   const stat = fstatSync(0)
   if (!stat.isFIFO() && !stat.isFile() && !stat.isSocket()) return null
@@ -97,7 +97,7 @@ async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: stri
 }
 
 /**
- * Forwards signals to the command. A second terminating signal ends this call, so a service that does not answer cannot block the terminal.
+ * Forwards signals. A second terminating signal ends this call, so a service that does not answer cannot block the terminal.
  * @returns 0 if the command still runs
  */
 export async function follow(command: Command, from: OutputOptions = {}): Promise<number> {

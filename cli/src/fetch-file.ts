@@ -31,7 +31,7 @@ export async function fetchFile(
 /** Names of temporary files. Killed processes leave them, so listings skip them. */
 export const PART = /(?:^|\/)\.berth-part-\d+-[0-9a-f]{8}(?:\/|$)/
 
-/** The temporary file is in the same folder, so that a rename can replace the target. */
+/** In the same folder, so that a rename can replace the target. */
 export function partOf(file: string): string {
   return path.join(path.dirname(file), `.berth-part-${process.pid}-${crypto.randomUUID().slice(0, 8)}`)
 }

@@ -32,7 +32,7 @@ export class Budget {
     this.#calls += 1
   }
 
-  /** The workspace's key is `prefix + name`, so the model reaches only workspaces with the prefix. */
+  /** The key is `prefix + name`, so other workspaces are out of reach. */
   async open(name: string): Promise<Workspace> {
     const known = this.#opened.get(name)
     if (known) return known
@@ -51,7 +51,7 @@ export class Budget {
     return this.#keep(to, await (await this.find(name)).fork(this.bounds.prefix + to))
   }
 
-  /** A copy that is deleted after the adoption no longer uses the budget. */
+  /** A deleted copy no longer uses the budget. */
   async adopt(name: string, from: string, delete_copy: boolean): ReturnType<Workspace['adopt']> {
     const operation = await (await this.find(name)).adopt(await this.find(from), { delete_fork: delete_copy })
     if (delete_copy) this.#opened.delete(from)

@@ -13,7 +13,7 @@ export function deskTools(): Tool[] {
 }
 
 function terminalTool(): Tool {
-  /** Offset up to which the model has read each terminal, used if a call names no offset. */
+  /** Offset of each terminal, used if a call names none. */
   const read_to = new Map<string, number>()
   return tool(
     {

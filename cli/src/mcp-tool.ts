@@ -51,7 +51,7 @@ export const shownShape = z.object({ text: z.string(), next_offset: z.number().o
 
 const BINARY = /\0/
 
-/** Binary output is replaced by its size, because it would cost the model thousands of useless tokens. */
+/** Binary output would cost thousands of useless tokens, so only its size is returned. */
 export function outputOf(text: string, from = 0): ToolOutput {
   if (BINARY.test(text)) return { text: `(${Buffer.byteLength(text)} bytes that are no text)`, binary: true }
   if (text.length <= CHARACTERS_MAX) return { text }

@@ -33,7 +33,7 @@ function register(server: McpServer, budget: Budget, { name, title, description,
   server.registerTool(name, { ...described, ...(output ? { outputSchema: z.object(output) } : {}) }, answered as never)
 }
 
-/** Returns the refusal as a result, so that the model can read it and react. */
+/** The model can read a refusal in a result and react. */
 function failed(error: unknown): Result {
   if (error instanceof BerthError) {
     const { code, reason, message, retryable } = error

@@ -65,7 +65,7 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
       other.pipe(socket).pipe(other)
       for (const each of [socket, other]) each.on('error', () => void [socket, other].forEach((both) => both.destroy()))
     })
-    // Any other answer means that the app refused the upgrade or the service could not reach the app.
+    // The app refused the upgrade, or the service could not reach the app.
     asked.on('response', (answer) => {
       tell(answer)
       socket.write(`HTTP/1.1 ${answer.statusCode ?? 502} ${answer.statusMessage ?? ''}\r\n${pairsOf(closing(answer.rawHeaders))}\r\n`)
@@ -111,7 +111,7 @@ function messageOf(text: string): string {
   }
 }
 
-/** Removes the headers of the remote connection. The local connection closes after the body. */
+/** The local connection closes after the body, so its headers are replaced. */
 function closing(raw: readonly string[]): string[] {
   const kept = raw.flatMap((each, at) => (at % 2 === 0 && !HOP.has(each.toLowerCase()) ? [each, raw[at + 1] ?? ''] : []))
   return [...kept, 'Connection', 'close']

@@ -29,7 +29,7 @@ export function progressOf(what: string, total: number | null, { json }: { json:
   }
 }
 
-/** The line must be narrower than the terminal, because a wrapped line could not be erased. */
+/** A line wider than the terminal would wrap and could not be erased. */
 export function lineOf(seen: { what: string; done: number; total: number | null; seconds: number; columns: number }): string {
   const { what, done, total, seconds, columns } = seen
   const share = total === null ? null : total === 0 ? 1 : Math.min(1, done / total)

@@ -3,7 +3,7 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 
 const SECRET_BYTES = 32
 const KIND = 'ssh-ed25519'
-/** DER prefix of an Ed25519 private key in PKCS #8 (RFC 8410). */
+/** DER prefix of an Ed25519 key (RFC 8410). */
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 
 /** Concurrent first uses on this computer get the same secret. */
@@ -26,8 +26,7 @@ export function hostSecret(file: string): Buffer {
 }
 
 /**
- * Derives the host key of a workspace from a secret of this computer. No template, fork or guest therefore has the key of another
- * workspace.
+ * Derived from a secret of this computer, so no template, fork or guest has the host key of another workspace.
  * @returns the seed for the server, and the line for known_hosts
  */
 export function hostKeyOf(secret: Buffer, workspace_id: string): { seed: Buffer; line: string } {

@@ -8,10 +8,7 @@ const ARCHITECTURES: Readonly<Record<string, string>> = { x86_64: 'amd64', aarch
 const MISSING = 41
 const PIECE_BYTES = 1 << 20
 
-/**
- * A restart empties /tmp, so the server is uploaded again. Another user of the workspace may have made the folder, so the commands check
- * its owner.
- */
+/** A restart empties /tmp. Another user may have made the folder, so the commands check its owner. */
 const FOLDER = '/tmp/.berth-ssh-$(id -u)'
 const LOOK = `uname -m; [ -O "${FOLDER}" ] && [ -x "${FOLDER}/$1" ] && [ -O "${FOLDER}/$1" ] || exit ${MISSING}`
 const TAKE = `set -e

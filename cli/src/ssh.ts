@@ -13,7 +13,7 @@ import { hostKeyOf, hostSecret } from './ssh-host-key.ts'
 import { bringServer } from './ssh-server.ts'
 
 const SUFFIX = '.berth'
-/** Bytes of one request in flight and one waiting. Above this limit reading stdin pauses. */
+/** One request in flight and one waiting; above this limit stdin pauses. */
 const WAITING_BYTES_MAX = 2 << 20
 const USER = 'user'
 
@@ -45,7 +45,7 @@ export const sshProxy: Run = async ({ workspace, flags }, [host = '']) => {
   const ws = await workspace(host.endsWith(SUFFIX) ? host.slice(0, -SUFFIX.length) : host)
   const user = userOf(flags)
   const { seed, line } = hostKeyOf(hostSecret(files.secret), ws.id)
-  // Written before the server starts, because ssh reads known_hosts when the server's first bytes arrive.
+  // ssh reads known_hosts when the server's first bytes arrive, so the key is written before.
   writeKnownHost(files, host, line)
   const server = await bringServer(ws, user)
   const command = await ws.start([server], { user, stdin_open: true })
@@ -75,7 +75,7 @@ function profileOf(flags: Context['flags']): string | undefined {
   return typeof flags['profile'] === 'string' ? flags['profile'] : undefined
 }
 
-/** The environment passes these flags on, because ssh starts the ProxyCommand without them. */
+/** ssh starts the ProxyCommand without these flags, so the environment contains them. */
 function envOf(flags: Context['flags']): NodeJS.ProcessEnv {
   const meant = { BERTH_URL: flags['url'], BERTH_PROJECT: flags['project'], BERTH_ORGANIZATION: flags['organization'] }
   const given = Object.entries(meant).filter((each): each is [string, string] => typeof each[1] === 'string')

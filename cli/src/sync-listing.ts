@@ -8,7 +8,7 @@ import { CliError } from './command.ts'
 import { PART } from './fetch-file.ts'
 import { checkedListing, type Entry, type Listing, partsOf } from './sync-plan.ts'
 
-/** Fields are separated by NUL, because names may contain any other byte. */
+/** NUL separates fields, because names may contain any other byte. */
 const LIST = `cd "$1" 2> /dev/null || { [ -e "$1" ] && exit 45; exit 44; }
 find . -mindepth 1 -printf '%y\\0%m\\0%s\\0%l\\0%P\\0' || exit 46
 printf '\\0'
@@ -16,9 +16,9 @@ exec find . -type f -exec sha256sum -z -- '{}' +`
 const NOT_THERE = 44
 const NO_FOLDER = 45
 const TYPES: Partial<Record<string, Entry['type']>> = { f: 'file', d: 'directory', l: 'symlink' }
-/** The names are sent on a command's stdin, which is limited to 1 MiB. */
+/** A command's stdin is limited to 1 MiB. */
 const NAMES_BYTES_MAX = 900_000
-/** Prints the mode and name of each file, then its digest and name. */
+/** Prints mode and name, then digest and name. */
 const LIST_NAMED = `cd "$1" 2> /dev/null || exit 0
 exec xargs -0 -r sh -c 'find "$@" -maxdepth 0 -type f -printf "%m\\0%p\\0"; sha256sum -z -- "$@"' sh 2> /dev/null`
 const MODE = /^[0-7]{1,4}$/
@@ -37,7 +37,7 @@ export async function remoteListing(ws: Workspace, folder: string, signal?: Abor
   return listingOf(stdoutBytes)
 }
 
-/** @returns the files that need not be sent. The guest is untrusted, but its answer decides nothing else. */
+/** @returns files that need no upload. The untrusted guest decides nothing else. */
 export async function unchangedRemotely(
   ws: Workspace,
   there: string,
@@ -54,7 +54,7 @@ export async function unchangedRemotely(
       const at = field.slice(68)
       if (MODE.test(field)) modes.set((fields.next().value ?? '').slice(2), parseInt(field, 8) & 0o777)
       else if (DIGEST.test(field)) {
-        // The guest may answer with other names, which could be any path on this computer. Only requested files are read.
+        // Other names in the answer could be any path on this computer, so only requested files are read.
         const entry = from.get(at)
         if (entry?.type !== 'file' || modes.get(at) !== entry.mode) continue
         if (field.startsWith(await digestOf(path.join(here, at)))) same.add(at)
@@ -115,7 +115,7 @@ export async function localListing(root: string): Promise<Map<string, Entry>> {
   return listing
 }
 
-/** Adds digests where sizes are equal: files of different sizes differ anyway. */
+/** Files of different sizes differ anyway, so only equal sizes need digests. */
 export async function addDigests(root: string, here: Listing, there: Listing): Promise<void> {
   for (const [at, entry] of here) {
     const other = there.get(at)

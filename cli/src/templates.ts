@@ -46,7 +46,7 @@ export async function tried({ rest, print }: Context, ws: Workspace): Promise<nu
 
 export async function followBuild(context: Context, build_id: string, asked: Publishing): Promise<number> {
   const { templates } = context.berth()
-  // With --json stdout contains only the build, so the log is written to stderr.
+  // With --json stdout has only the build: the log goes to stderr.
   const out = context.json ? process.stderr : process.stdout
   for await (const text of templates.buildLog(build_id)) out.write(escapeLines(text))
   return ended(context, await templates.waitForBuild(build_id), asked)
@@ -92,7 +92,7 @@ function pairOf(text: string): [string, string] {
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** @returns null if the folder contains nothing but the recipe. */
+/** @returns null: the folder has nothing but the recipe. */
 async function uploadOf({ berth, json }: Context, folder: string, recipe: string | null): Promise<string | null> {
   const names = (await readdir(folder)).filter((name) => name !== recipe)
   if (names.length === 0) return null

@@ -15,7 +15,7 @@ export const shell: Run = async (context, [name = '']) => {
   return relayTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
 }
 
-/** Finds the existing terminal first, because starting its id with another size or TERM would be refused. */
+/** The service would refuse another size or TERM for an existing id. */
 async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   const terminal = ws.terminal(id)
   try {

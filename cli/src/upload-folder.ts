@@ -23,7 +23,7 @@ export interface Transfer {
   paths: readonly string[]
 }
 
-/** Each tar is applied completely or not at all. A large file replaces the old one only when it is complete. */
+/** Each tar is applied completely or not at all. A large file replaces the old one when it is complete. */
 export async function uploadPaths(ws: Workspace, { here, there, from, paths }: Transfer, progress: Progress): Promise<void> {
   const { writes } = await holesOf()
   const isLarge = (at: string) => (from.get(at)?.bytes ?? 0) > PACKED_BYTES_MAX
@@ -37,7 +37,7 @@ export async function uploadPaths(ws: Workspace, { here, there, from, paths }: T
   }
 }
 
-/** Sends a sparse file as a tar, which preserves its holes. @returns false if the data is too large for one request */
+/** A tar preserves the holes of a file. @returns false if the data is too large for one request */
 async function sendAlone(ws: Workspace, file: Packed, progress: Progress): Promise<boolean> {
   try {
     await sendTar(ws, file, progress)

@@ -1,4 +1,4 @@
-// See the specification (App, "Client versions"). A failure of this check never affects a command.
+// See App, "Client versions". A failure never affects a command.
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { wire } from '../../sdk/typescript/src/main.ts'
