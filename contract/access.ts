@@ -1,6 +1,6 @@
 import { TOOLS, type Tool } from './tools.ts'
 
-/** Roles of people in an organization (App, "Organization"). */
+/** Roles in an organization (App, "Organization"). */
 export const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 export type Role = (typeof ROLES)[number]
 
@@ -74,7 +74,7 @@ export function toolToken<T extends Tool | 'any'>(tool: T): { kind: 'tool_token'
   return { kind: 'tool_token', tool }
 }
 
-/** @returns 'any': the route accepts every tool token; null: the route accepts no tool token. */
+/** @returns 'any': any tool token is accepted; null: none is. */
 export function toolOf({ access }: { access: Access }): Tool | 'any' | null {
   return access.kind === 'tool_token' ? access.tool : null
 }

@@ -1,6 +1,6 @@
 export const RELEASE_NOTES_URL = 'https://github.com/berth-dev/berth/releases'
 
-/** See the specification (App, "Client versions"). A test compares these versions with the packages' manifests. */
+/** See App, "Client versions". A test compares the packages' manifests. */
 export const CLIENT_PACKAGES = [
   {
     package: '@berth/sdk',

@@ -5,7 +5,7 @@ export interface CodeRule {
   retryable: boolean
 }
 
-/** See the specification (App, "Application API codes"). Whether `conflict` is retryable also depends on its reason. */
+/** App, "Application API codes". Only `conflict` is retryable depending on its reason. */
 export const APP_CODES = {
   bad_request: { status: 400, retryable: false },
   token_invalid: { status: 400, retryable: false },

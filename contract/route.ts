@@ -15,7 +15,7 @@ export interface Answer {
   description: string
 }
 
-/** Bodies by content type. Empty: the answer has no body. */
+/** Empty: the answer has no body. */
 export function contentOf({ schema, content = {} }: Answer): Readonly<Record<string, TSchema | null>> {
   return schema === undefined ? content : { 'application/json': schema, ...content }
 }

@@ -14,7 +14,7 @@ const NO_HOST_CHARACTER = /[^A-Za-z0-9.\-\u0080-\u{10ffff}]/u
 /** Names of local networks: RFC 6761, RFC 6762, RFC 8375, ICANN's `.internal`. */
 const LOCAL = ['localhost', 'localdomain', 'localdomain4', 'localdomain6', 'local', 'internal', 'home.arpa']
 
-/** Converts to IDNA (UTS 46), lower case, without a trailing dot. All checks run on the converted name. */
+/** IDNA (UTS 46), lower case, no trailing dot. Checks run on the converted name. */
 export function normalHost(given: string): NormalHost {
   const [, wildcard = '', rest = ''] = /^(\*\.)?([^]*)$/.exec(given) ?? []
   if (rest.includes('*')) return refused('invalid_wildcard', '* may only stand for the whole first label, as in *.example.com')

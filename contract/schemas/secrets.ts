@@ -26,8 +26,8 @@ const AllowedTools = Type.Array(Enum(TOOLS), {
 })
 
 /**
- * The proxy injects the secret's value, so no workspace has the value. The value replaces the placeholder in headers and the query, and is
- * put into the header, user or parameter named here.
+ * The proxy injects the value, so no workspace has it. The value replaces the placeholder in headers and the query, and sets the header,
+ * user or parameter named here.
  */
 export const SecretHost = Type.Object(
   {

@@ -156,7 +156,7 @@ export const WorkspaceQuery = Type.Object({ ...filters, organization_id: Type.Op
 export type WorkspaceQuery = Static<typeof WorkspaceQuery>
 export const OrganizationWorkspaceQuery = Type.Object(filters)
 
-/** The schema accepts every input. The rules of inputs refuse bad ones by name, as 422 with a reason (App, "Open rules" 6). */
+/** The schema accepts all inputs, because the rules of inputs refuse bad ones by name (422 with a reason; App, "Open rules" 6). */
 export const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: { description: `Text of at most ${LIMITS.input.bytes_max} bytes without CR, LF and NUL` },

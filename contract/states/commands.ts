@@ -189,10 +189,10 @@ const STARTING: Row = {
   resume_and_wait: join,
   tool_token: { kind: 'when_running', otherwise: 'operation_in_progress' },
 }
-/** While such an operation runs, the workspace remains in its state. */
+/** The workspace remains in its state meanwhile. */
 const COPIED: Row = { ...HELD, open: by_state, resume_and_wait: by_state, tool_token: by_state }
 
-/** While an operation has the workspace's lock, the operation's kind decides instead of the state. */
+/** While an operation runs, its kind decides instead of the state. */
 export const LOCKED_COMMANDS: Record<LockRole, Row> = {
   open: STARTING,
   resume: { ...STARTING, tool_token: { kind: 'when_running', otherwise: 'workspace_not_running' } },
@@ -268,8 +268,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     adopted: proceed,
     tool_token: proceed,
   },
-  // An open starts from the current disk. If that fails, a restore or an adoption can still succeed: the workspace is then suspended at the
-  // chosen checkpoint.
+  // An open starts from the current disk. If it fails, a restore or an adoption leaves the workspace suspended at the chosen checkpoint.
   failed: { ...WITHOUT_OPERATION, ...volumes('running'), restore: changeless('suspended').restore, adopt: changeless('suspended').adopt },
   creating: WITHOUT_OPERATION,
   starting: WITHOUT_OPERATION,

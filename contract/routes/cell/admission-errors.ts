@@ -20,7 +20,7 @@ const OTHER_MODE = { conflict: ['not_supported_for_mode'] } as const satisfies R
 
 const SITUATION = { workspace_busy: NO_REASON, workspace_not_running: NO_REASON } as const satisfies RouteErrors<CellCode>
 
-/** Of routes that wake a parked machine. */
+/** Refusals of routes that wake a parked machine. */
 const WAKING = {
   workspace_busy: ['workspace_fenced'],
   service_unavailable: ['host_capacity', 'wake_failed'],
@@ -29,7 +29,7 @@ const WAKING = {
 /** The guest's kernel may refuse a call, and the reason is not known. */
 const MACHINE = { conflict: NO_REASON, rate_limited: ['resource_limit'], timeout: NO_REASON } as const satisfies RouteErrors<CellCode>
 
-/** Of routes that read a sleeping machine's disk. */
+/** Refusals of routes that read a sleeping machine's disk. */
 const DISK = {
   workspace_not_running: ['offline_unavailable', 'offline_budget'],
   dependency_unavailable: ['offline_changed'],
@@ -37,7 +37,7 @@ const DISK = {
 
 const TREE_CHANGES = { workspace_busy: ['execution_in_progress'] } as const satisfies RouteErrors<CellCode>
 
-/** File-first workspaces have no state, machine or disk, so their routes do not need most of these refusals. */
+/** File-first workspaces have no state, machine or disk, and so none of these refusals. */
 export function admissionErrors(route: CellRoute): RouteErrors<CellCode>[] {
   if (toolOf(route) === null) return []
   const tree = serves(route, 'file_first') && !isReadOnly(route) && (route.tree === true || route.modes !== undefined) ? [TREE_CHANGES] : []
