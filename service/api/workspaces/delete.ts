@@ -85,9 +85,9 @@ export async function endForGood(
   return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
 }
 
-/** If a source ends, all forks that joined its operation end, too: while one of them holds the source, none has captured. */
+/** All joined forks of a deleted source end: while one holds the source, none has captured. */
 async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
-  // The adoption does not end here. It fails later if the deleted fork still had something that it needs.
+  // The adoption continues. It fails later if it still needs the deleted fork.
   if (active.kind === 'adopt' && active.workspace_id !== row.id) return releaseWorkspaceLock(tx, active.id, row.id)
   if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
   // Cancels waiting forks first, because a holder that ends hands the source's lock to the next fork.

@@ -73,8 +73,7 @@ function refusalOf(
     return fail('conflict', reason, message, { details: { mode: row.mode, operation } })
   }
   const active = reason === 'operation_in_progress' || reason === 'workspace_not_running' ? activeOperation(row) : null
-  // See the specification (App, "Reasons"): the refusal is retryable while an operation runs. Otherwise a suspended workspace needs a
-  // resume.
+  // App, "Reasons": retryable while an operation runs. Otherwise a suspended workspace needs a resume.
   if (active === null) return fail('conflict', reason, message, reason === 'workspace_not_running' ? { retryable: false } : {})
   return fail('conflict', reason, message, {
     operation_id: active.id,

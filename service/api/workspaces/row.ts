@@ -71,7 +71,7 @@ function heldBy(row: WorkspaceRow): LockRole | null {
   return active.kind
 }
 
-/** False until the operation has ended: until then other commands are refused, and an open would join the operation. */
+/** False while an operation runs: other commands are refused, and an open would join it. */
 export function isRunning(row: WorkspaceRow): boolean {
   return decide(seen(row), 'open').kind === 'proceed' && row.desired_state === 'running'
 }

@@ -59,7 +59,7 @@ export async function tryCode(
   return is_right ? null : invalidCredentials()
 }
 
-/** A recovery code is too long to guess. It is accepted even while the second factor is locked, and unlocks the factor. */
+/** A recovery code cannot be guessed, so it is accepted while the second factor is locked, and unlocks the factor. */
 async function tryRecoveryCode(tx: ChangeTx, { now }: Call, person_id: string, typed: string): Promise<Failure | null> {
   if (!(await useRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
   await writeCredentials(tx, person_id, UNLOCKED)

@@ -7,8 +7,8 @@ import { fail } from '../../../lib/fail.ts'
 /** Limits failed look-ups per address: each costs a database statement. */
 export interface AuthFailureLimiter {
   /**
-   * A credential that was valid before is never limited, so guesses from a shared address (a proxy) lock out no other caller.
-   * @param digest of the credential, so that memory holds no credentials. @param find returns null for an unknown credential.
+   * A credential that was valid before is never limited, so guesses from a shared address, such as a proxy, lock out no other caller.
+   * @param digest keeps credentials out of memory. @param find returns null for an unknown credential.
    */
   lookUp<Found>(address: string, digest: string, find: () => Promise<Found | null>): Promise<Found | null>
 }

@@ -50,7 +50,7 @@ export async function createBuild(
   return changeAndAnswer(deps, call, (tx) => begin(deps, tx, call, project, asked), startedBody)
 }
 
-/** The first check that fails decides the refusal, so keep the order of these lines. */
+/** The first failing check decides the refusal: keep this order. */
 async function begin(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells'> & Pick<TemplateDeps, 'package_mirror'>,
   tx: ChangeTx,

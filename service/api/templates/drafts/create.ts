@@ -43,7 +43,7 @@ export async function answerDraft(call: CreateCall, deps: AnswerDeps, outcome: C
   return answerStart(call, deps, outcome, undefined, (started) => started, { draft: draftView(draft) })
 }
 
-/** The first check that fails decides the refusal, so keep the order of these lines. The template's lock serializes creations. */
+/** The first failing check decides the refusal: keep this order. The template's lock serializes creations. */
 async function createIn(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
   tx: ChangeTx,

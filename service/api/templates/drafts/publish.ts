@@ -29,7 +29,7 @@ export async function publishDraft(call: PublishCall, deps: ChangeDeps): Promise
   return changeAndAnswer(deps, call, work, startedBody)
 }
 
-/** The first check that fails decides the refusal, so keep the order of these lines. */
+/** The first failing check decides the refusal: keep this order. */
 async function begin(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,

@@ -30,7 +30,7 @@ export async function compareFiles(call: DiffCall, deps: PageDeps & Pick<CallDep
   return { status: 200, body: { data, next_cursor: next === null ? null : cursorAt(deps.cursor_keys, call, bytesOf(next)) } }
 }
 
-/** Reads one difference more than the page holds: if there is none, the answer has no cursor. */
+/** Reads one difference beyond the page: without it the answer has no cursor. */
 async function pageOf(steps: AsyncIterable<Step>, limit: number): Promise<{ data: TemplateFileChange[]; next: number[] | null }> {
   const data: TemplateFileChange[] = []
   let last: number[] | null = null

@@ -82,7 +82,7 @@ export class Overlay {
     return found
   }
 
-  /** `ends`: the layer hides the lower layers. `sought`: the path under which lower layers are searched. */
+  /** `ends`: lower layers are hidden. `sought`: the path to search in lower layers. */
   private async walk(layer: string, path: string): Promise<{ is_directory: boolean; ends: boolean; sought: string }> {
     const names = path.split('/').slice(1)
     let [at, sought, ends] = ['/', path, false]

@@ -69,7 +69,7 @@ export async function restartUpload(tx: Tx, id: string, parts: readonly UploadPa
     where id = ${id} and not complete and parts = ${JSON.stringify(parts)}::jsonb`.execute(tx)
 }
 
-/** Uploads with all bytes that no process has finished, because it died or a statement failed. */
+/** Complete uploads that were not finished: a process died or a statement failed. */
 export async function readUnfinished(reads: Db, before: Date, most: number): Promise<UploadRow[]> {
   const { rows } = await sql<UploadRow>`
     select ${sql.raw(COLUMNS)} from template_uploads where received_bytes = size_bytes and not complete and used_at < ${before}

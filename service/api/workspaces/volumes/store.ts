@@ -120,8 +120,7 @@ export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise
 }
 
 /**
- * Ends a creation that a lost host would never finish and that would keep the name. Call this before locking the volume: an operation that
- * ends locks its own row first.
+ * A creation on a lost host would keep the name forever. Call this before locking the volume: an ending operation locks its own row first.
  */
 export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date): Promise<void> {
   const creation = await lastVolumeOperation(readerOf(tx), volume_id, 'volume_create')
