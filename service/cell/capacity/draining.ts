@@ -82,7 +82,7 @@ export function createDrainingMachines({ now_ms, hasLeft, freed, doubt }: Heard)
       const one = gone.get(workspace_id)
       if (one?.lingers !== fence) return false
       one.lingers = null
-      if (one.held > 0) return false // the last dispose releases it
+      if (one.held > 0) return false // the last dispose releases the memory
       forget(workspace_id)
       return true
     },
