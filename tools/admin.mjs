@@ -20,7 +20,7 @@ await report(() => {
     const log = (line) => process.stdout.write(`${line}\n`)
     return serviceCommand(rest.slice(1), { settings, argv: argv.slice(0, argv.length - rest.length), log })
   }
-  // Passed in the environment, because every user of the computer can read command lines and a URL may contain a password.
+  // Every user of the computer can read command lines, and a URL may contain a password.
   const env = {
     ...process.env,
     BERTH_ADMIN: JSON.stringify({

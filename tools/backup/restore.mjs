@@ -44,8 +44,7 @@ export async function restore({ settings, folder: source, log, signal }) {
 async function bringBack(name, { source, layout, settings, signal }) {
   const to = join(settings.data_dir, name)
   if (name === POOL) {
-    // As in hostd, copy-on-write is turned off: preallocated blocks help only if they are overwritten in place. Some file systems lack this
-    // attribute, so errors are ignored.
+    // As in hostd: preallocated blocks help only if they are overwritten in place. Some file systems lack this attribute.
     await writeFile(to, '', { mode: 0o600 })
     await run('chattr', ['+C', to]).catch(() => undefined)
   }

@@ -11,7 +11,7 @@ export const MACHINE = join(CLONE, 'machine')
 const MODULE = 'github.com/berth-dev/berth/machine/'
 const OUTPUT_CHARACTERS_MAX = 20_000
 const RACE_FACTOR = 5
-/** A test file of its own runs this package, because it takes longer than all other packages with machines together. */
+/** A lane of its own, because it takes longer than all other packages with machines together. */
 const HOSTD = 'internal/hostd'
 const ENDS = ['pass', 'fail', 'skip']
 

@@ -122,8 +122,8 @@ function startPlainly([program, ...args], options) {
 }
 
 /**
- * Forwards signals; a late second one kills. If npm ends without having forwarded a signal, SIGTERM is sent. Returns a function that stops
- * the forwarding.
+ * Forwards signals; a late second one kills. If npm ends without forwarding a signal, sends SIGTERM. Returns a function that stops the
+ * forwarding.
  */
 function passSignals(child) {
   let first_ms

@@ -87,7 +87,7 @@ function argumentsOf({ image, shares, command_line, report, serial, accelerator 
   ]
 }
 
-/** Starts a kernel with KVM, because /dev/kvm may exist without working, for instance in a virtual machine. */
+/** Tries KVM, because /dev/kvm may exist without working, for instance in a virtual machine. */
 async function kvmWorks({ kernel }, work) {
   if (!existsSync('/dev/kvm')) return false
   const serial = join(work, 'kvm-probe.log')

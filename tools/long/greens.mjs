@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** The last passed run of each part, as `{ at, commit, minutes, seed }` by the part's name. */
+/** The last passed run of each part: `{ at, commit, minutes, seed }`. */
 export function openGreens(cache_dir) {
   const file = join(cache_dir, 'long-run.json')
   const read = () => {

@@ -154,7 +154,7 @@ class Page {
     })
   }
 
-  /** A type that is imported under an alias is written with its name in the API. */
+  /** A type imported under an alias is written with its API name. */
   #spelled(node: ts.Node): string {
     let text = node.getText()
     for (const each of typesIn(node, true).toReversed()) {

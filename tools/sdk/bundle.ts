@@ -12,9 +12,9 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
 
 /**
- * `ws` remains external: only platforms without a WebSocket need it. The bundle is not minified, because Node.js prints the source line of
- * an uncaught error, which would be the whole module.
- * @returns the bundle's text
+ * `ws` remains external, for platforms without a WebSocket. Not minified, because Node.js prints the source line of an uncaught error,
+ * which would be the whole module.
+ * @returns its text
  */
 export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: string): Promise<string> {
   const options: BuildOptions = {

@@ -27,7 +27,7 @@ interface Module {
   names: Set<string>
 }
 
-/** An alias may name only earlier types. Annotations in classes are evaluated lazily and may also name later ones. */
+/** Only annotations of classes are evaluated lazily and may name later types; aliases may not. */
 function declare(name: string, schema: Schema, module: Module): void {
   if (!hasFields(schema)) return void module.made.push(`${name}: TypeAlias = ${text(typeOf(schema, name, module))}\n`)
   const { properties = {}, required = [] } = schema

@@ -22,7 +22,7 @@ const STAMP = join(DIST, '.sources-sha256')
 /** Several services may start from one clone at once. Those that waited for the lock find the stamp. */
 const LOCK = join(DIST, '.lock')
 
-/** Builds the clients in the clone, because npm installs a client as a link to the clone. */
+/** npm installs a client as a link to the clone, so clients are built here. */
 export async function ensureClients({ node, log }) {
   // Without build tools, as in a container, no clients are built.
   if (!existsSync(join(CLONE, 'node_modules', 'esbuild')) || !existsSync(join(CLONE, 'node_modules', 'typescript'))) return

@@ -28,7 +28,7 @@ export function layoutOf(settings) {
     compiled: join(data_dir, 'compiled'),
     /** Exists while a restore is unfinished: tools/backup/restore.mjs. */
     restoring: join(data_dir, '.restoring'),
-    /** Only one process may write here, because Node runs the code that it finds in this folder. */
+    /** Private to one process, because Node runs the code that it finds here. */
     compiledOf: (name, version) => join(data_dir, 'compiled', `${name}-${version}`),
     app: join(run_dir, 'app'),
     pool_mount: join(run_dir, 'pool'),

@@ -1,6 +1,6 @@
 import { aptOptions, sourcesFor } from './debian-mirror.mjs'
 
-// The build has namespaces of its own, so its mounts disappear with its last process, even if that is killed.
+// The build's mounts disappear with its last process, even if that is killed.
 export const ISOLATION = ['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc']
 
 export function rootFlags(variant) {

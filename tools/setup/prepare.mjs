@@ -65,7 +65,7 @@ async function directory(path, mode, { uid, gid }) {
   await chmod(path, mode)
 }
 
-// Users other than root must be able to enter the path: PostgreSQL, api and cell are such users.
+// PostgreSQL, api and cell do not run as root, and must be able to enter the path.
 async function checkPath(name, path) {
   await mkdir(path, { recursive: true })
   for (let folder = await realpath(path); folder !== dirname(folder); folder = dirname(folder)) {

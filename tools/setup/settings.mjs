@@ -286,7 +286,7 @@ export function resolveSettings({ flags, env, file, facts }) {
   return { settings, given }
 }
 
-/** With one of the two missing, calls to the payment service or its webhooks would fail, and only the first purchase would show it. */
+/** With one missing, calls to the payment service or its webhooks would fail at the first purchase. */
 function refuseHalf({ stripe_secret_key, stripe_webhook_secret }) {
   const [missing, given] =
     stripe_secret_key === '' ? ['stripe_secret_key', 'stripe_webhook_secret'] : ['stripe_webhook_secret', 'stripe_secret_key']

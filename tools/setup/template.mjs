@@ -163,8 +163,8 @@ async function customize({ root, recipe, run }) {
   }
 }
 
-// Files have the times of their packages, because Python would otherwise compile every module again at each start. Files that the build
-// makes get the time of the newest package, so that builds are reproducible.
+// Files keep the times of their packages, else Python would compile every module at each start. Files of the build get the newest package's
+// time, so that builds are reproducible.
 async function writeImage({ root, image, run }) {
   const newest = await newestPackagedFile(root, run)
   await run('find', [root, '-newermt', `@${newest}`, '-exec', 'touch', '--no-dereference', '--date', `@${newest}`, '{}', '+'])

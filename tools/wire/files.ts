@@ -136,7 +136,7 @@ export const WIRE_FILES: readonly WireFile[] = [
   ]),
 ]
 
-/** The Go structs of these frames are written into portd's own packages. */
+/** portd's own packages contain the structs of its frames. */
 function portsFile(folder: string, exports: WireFile['exports'], numbers: NonNullable<WireFile['numbers']> = []): WireFile {
   return { source: 'contract/internal/ports.ts', target: `machine/internal/ports/${folder}/generated_ports.go`, exports, numbers }
 }

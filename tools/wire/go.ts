@@ -195,7 +195,7 @@ function reference(title: string, { known, folder }: World): string {
   return message.folder === folder ? typeName(title) : `${path.basename(message.folder)}.${typeName(title)}`
 }
 
-/** Names of frames begin with a lower-case letter, because only their own package uses them. */
+/** Frames are private to their package, so their names begin in lower case. */
 function typeName(title: string): string {
   const name = GO_TYPES[title] ?? title
   return name.endsWith('Frame') ? name.charAt(0).toLowerCase() + name.slice(1) : name
