@@ -38,7 +38,7 @@ export interface ActivityLedger {
   /** Resolves when no call is in progress, or after the limit. */
   drained(workspace_id: string, limit_ms: number): Promise<void>
   inUse(workspace_id: string): boolean
-  /** undefined: this process observed no activity of the workspace. */
+  /** undefined: this process observed no activity. */
   lastActive(workspace_id: string): Date | undefined
   lastToolCall(workspace_id: string): Date | undefined
   seen(workspace_id: string): ObservedUse | undefined

@@ -14,10 +14,10 @@ export interface AllowanceContext {
 }
 
 const LOOK_MS = 5000
-/** After a failed suspend the next attempt waits this long, since the cause of the failure may persist. */
+/** Pause after a failed suspend, since its cause may persist. */
 const AGAIN_MS = 60_000
 
-/** Suspends workspaces of organizations without allowance (specification: App, "Workspace observed state"). */
+/** Suspends workspaces without allowance (App, "Workspace observed state"). */
 export function startAllowanceClock(context: AllowanceContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be read')
   const look = oneAtATime(() => lookAtAllowances(context))

@@ -16,9 +16,9 @@ export type DiskContext = Pick<EvictionContext, 'room' | 'clock' | 'table' | 'pa
 const LOOK_AGAIN_MS = 1000
 
 /**
- * Hibernation does not release a disk grant, only a suspend does. The function suspends hibernated workspaces, and returns the resident
- * ones that the caller must hibernate first.
- * Workspaces in `leaving` already count as chosen. Without them other workspaces would be chosen in their place.
+ * Only a suspend releases a disk grant. Hibernated workspaces are suspended here; the caller must first hibernate the resident ones that
+ * are returned.
+ * Workspaces in `leaving` count as chosen, or others would be chosen instead.
  */
 export function diskEvictor(
   context: DiskContext,
@@ -39,7 +39,7 @@ export function diskEvictor(
     const chosen = longestUnused(candidates, candidates, lacking_gib, now)
     rests_until_ms = chosen.length === 0 ? performance.now() + LOOK_AGAIN_MS : 0
     for (const { id } of chosen.filter(({ residency }) => residency === 'hibernated')) {
-      // The check is repeated on the locked row, because a call or a keepalive may have arrived since the choice.
+      // Checked again on the locked row: a call or a keepalive may have arrived.
       const begun = await beginBySystem(context, id, (row) => (mayGive(context, row, now) ? suspension(context.ids) : null), now, 'delete')
       if (begun !== null) log.info({ workspace_id: id, operation_id: begun.id }, 'suspended: an operation waits for its disk')
     }

@@ -1,8 +1,8 @@
 const RETRY_MS = 500
 
-/** A caller during a running query waits for the next query. The running one may have read the rows before the caller's change. */
+/** A caller during a running query waits for the next one: the running query may have read before the caller's change. */
 export interface EntryReader {
-  /** The query begins after this call, so its result includes every change committed before. */
+  /** The query begins after this call, so it reads every earlier commit. */
   read(id: string): Promise<void>
   /** Retries the read until it succeeds. */
   keepFresh(ids: string[]): void
@@ -26,7 +26,7 @@ export function createEntryReader(query: (ids: string[]) => Promise<void>): Entr
 
   const run = async () => {
     running = true
-    // Waits one turn, so that all notifications of one packet share one query.
+    // All notifications of one packet share one query.
     await new Promise((resolve) => setImmediate(resolve))
     for (let batch = queue.shift(); batch !== undefined && !closed; batch = queue.shift()) {
       try {

@@ -6,7 +6,7 @@ import type { FailureKind } from './save-failures.ts'
 export interface MachineFacts extends EvictionFacts {
   ends: boolean
   fence: number
-  /** True if no stream is in progress. Calls end soon, so they delay an eviction but do not prevent it. */
+  /** No stream is in progress. Calls end soon, so they only delay an eviction. */
   has_calls_alone: boolean
 }
 
@@ -39,7 +39,7 @@ export function evictionFacts(
         memory_mib: grants === null ? 0 : grants.memory_mib + headroom_mib,
         moving: moving.has(id),
         refused: machine.engine_refused === true,
-        // Includes the row's time, which is still there after a restart of this process.
+        // The row's time survives a restart of this process.
         used_at: latest(active_at, table.activity.lastActive(id), parking.wokenAt(id)),
         not_before: lastOf(watched.get(id)?.ask_again_at, saved_again_at('machine')),
         retried_at: lastOf(refused.get(id), saved_again_at('passing')),

@@ -5,7 +5,7 @@ export interface EvictionFacts extends ResidencyFacts {
   organization_id: string
   memory_mib: number
   moving: boolean
-  /** The engine refuses its memory: once hibernated, this machine could not be woken again. */
+  /** The engine refuses its memory: hibernated, it could not be woken again. */
   refused: boolean
   /** No eviction before this time: the last query found running commands, or saving its memory failed. */
   not_before: Date | null
@@ -68,8 +68,8 @@ export function isOfAge({ used_at }: Pick<EvictionFacts, 'used_at'>, now: Date):
 const LOOKS_SECONDS = 3
 
 /**
- * Chooses the longest unused machines first. The age is multiplied by the organization's share of the memory.
- * @returns the fewest machines that release enough memory, or all candidates.
+ * The longest unused first. The age is multiplied by the organization's share of the memory.
+ * @returns the fewest that release enough memory, or all candidates.
  */
 export function victims(facts: readonly EvictionFacts[], needed_mib: number, now: Date): EvictionFacts[] {
   const all = facts.map((facts) => ({ ...facts, size: facts.memory_mib, facts }))

@@ -39,10 +39,7 @@ async function atOnce(work: () => Promise<unknown>): Promise<void> {
 
 const openedAtOnce = (world: World) => atOnce(() => opened(world))
 
-/**
- * Waits for the machine, because an open succeeds just before the table has it. A workspace without a machine, or a busy one, cannot be
- * frozen.
- */
+/** An open succeeds just before the table has the machine. A workspace without a machine, or a busy one, cannot be frozen. */
 async function freeze(world: World, process: Process, id: string): Promise<void> {
   await process.parking.freeze(await world.until(async () => withMachine(await entryOf(process, id))))
   assert.equal(process.table.get(id)?.machine?.state, 'frozen')
@@ -249,7 +246,7 @@ test('an operation during the save of a victim wins, and the capacity goes to th
 
 test('of two requests that wait for one victim, the first gets its capacity and the other waits on', async () => {
   await using world = await createWorld(roomFor(2))
-  resting(world) // the thawed machine must become quiet again after its use
+  resting(world) // the thawed machine must become idle again after its use
   const process = await world.startProcess(ON_DEMAND)
   const [first = '', second = ''] = await frozen(world, process, 2)
   using held = process.table.holdAwake(second, 'stream')

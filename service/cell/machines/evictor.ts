@@ -19,9 +19,9 @@ export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   metrics?: Pick<MachineMetrics, 'evicted'>
 }
 
-/** Pause when no machine can be evicted now. After it, calls may have ended or machines may be unused for long enough. */
+/** Pause when no machine can be evicted now: in the meantime calls end, and machines become evictable. */
 const LOOK_AGAIN_MS = 200
-/** A machine whose eviction failed or was undone is not tried again for this long. */
+/** After a failed or undone eviction a machine is not tried again for this long. */
 const AGAIN_SECONDS = 1
 /** Pause after the pool was found full. Deletions may free space in this time. */
 const POOL_FULL_MS = 1000
@@ -35,7 +35,7 @@ interface EvictorState {
   readonly signal: AbortSignal
   readonly samples: ExtraSamples
   readonly chooseForDisk: ReturnType<typeof diskEvictor>
-  /** Evictions under way by workspace, with the memory (MiB) that each writes to the pool. */
+  /** Evictions under way, with the memory (MiB) that each writes. */
   readonly going: Map<string, number>
   /** Workspaces whose eviction failed or was undone, with the time of the retry. */
   readonly refused: Map<string, Date>
@@ -101,7 +101,7 @@ async function evictOnce(state: EvictorState): Promise<void> {
   if (!isStopped(signal)) state.next_pass = passLater(state)
 }
 
-/** Reads `aborted` again at each call, because its value changes during the awaits. */
+/** A function, because the value changes during the awaits. */
 function isStopped({ aborted }: AbortSignal): boolean {
   return aborted
 }
@@ -171,7 +171,7 @@ async function hibernateVictim(context: EvictionContext, entry: Parked): Promise
 
 const MIB = 2 ** 20
 
-/** @returns the space (MiB) of the pool that hibernations may use. The reserve is excluded, because it is for suspends. */
+/** Space of the pool (MiB) without the reserve, which is for suspends. */
 async function spareMib(host: EvictionContext['host']): Promise<number> {
   const { capacity } = await withTimeout(ANSWER_MS, 'the capacity of the host', host.glance())
   return (capacity.pool_free_bytes - capacity.reserve_bytes) / MIB
@@ -182,8 +182,8 @@ function hasUnclear({ table, parking }: EvictionContext): boolean {
 }
 
 /**
- * Whether a workspace's memory is charged although it has no machine to evict, and no operation or transition works on it.
- * Only a reconcile pass can find out whether its machine exists.
+ * Memory is charged, but no machine can be evicted, and no operation or transition is at work.
+ * Only a reconcile pass finds out whether the machine exists.
  */
 function isUnclear({ here, observed_state, residency, hold, machine }: WorkspaceEntry): boolean {
   if (!here || observed_state !== 'running' || residency === 'hibernated' || hold !== null) return false

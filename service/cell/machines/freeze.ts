@@ -28,10 +28,10 @@ export async function freeze(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     log.debug({ workspace_id, err: error }, 'not frozen')
-    // The reconcile pass reads the true state: a frozen machine recorded as running would hang its callers.
+    // A reconcile pass corrects the table: a frozen machine recorded as running would hang its callers.
     if (error.code === 'internal' || error.code === 'invalid_answer') room.requestReconcile()
     if (error.code !== 'unreachable') return false
-    // The host gave no answer, so the machine may be frozen. It is marked frozen, and the next caller thaws it first.
+    // Without an answer the machine may be frozen: the next caller thaws it first.
   }
   table.markMachine(workspace_id, machine.fence, 'frozen')
   return true
@@ -46,7 +46,7 @@ export async function thaw({ table, log }: ParkingContext, workspace_id: string,
   } catch (cause) {
     if (!(cause instanceof HostFailure)) throw cause
     log.warn({ workspace_id, err: cause }, 'a frozen machine could not be thawed')
-    // Another process may have parked the machine, so the entry is read again.
+    // Reads the entry again: another process may have parked the machine.
     await table.fresh(workspace_id).catch(() => undefined)
     throw wakeFailed(cause)
   }

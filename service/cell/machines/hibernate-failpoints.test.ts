@@ -16,7 +16,7 @@ async function awake(world: World, process: Process, id: string): Promise<void> 
   await world.until(async () => {
     const entry = await entryOf(process, id)
     if (process.parking.ready(entry) !== null) return true
-    await process.parking.wake(entry).catch(() => undefined) // retried, as by its caller
+    await process.parking.wake(entry).catch(() => undefined) // retried, as a real caller does
     return false
   })
 }
@@ -46,7 +46,7 @@ for (const point of POINTS) {
         if (hits > 1) return
         hit.resolve()
         if (mode === 'throw') throw new FailpointError(name)
-        return go_on.promise // a killed process never goes on
+        return go_on.promise // a killed process never continues
       })
       const entry = await entryOf(first, id)
       const move = wakes ? first.parking.wake(entry) : first.parking.hibernate(entry)
@@ -80,7 +80,7 @@ for (const point of POINTS) {
   }
 }
 
-/** Starts the next process. A zombie is one whose database connection counts as dead because the process stalled. */
+/** A zombie stalls for so long that its database connection counts as dead. */
 async function successor(world: World, first: Process, mode: 'kill -9' | 'zombie'): Promise<Process> {
   if (mode === 'zombie') await first.engine.close(0)
   return world.startProcess()

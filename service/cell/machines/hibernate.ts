@@ -14,8 +14,7 @@ const RETRY_MS_MAX = 1000
 const TRIES_MAX = 30
 
 /**
- * Before the commit every failure ends with the guest running again. After the commit the hibernation cannot be undone.
- * A call or an operation that comes before the commit cancels the hibernation.
+ * Before the commit every failure, call or operation lets the guest run again. After the commit the hibernation cannot be undone.
  * @returns false if the workspace was used. Rejects if its memory could not be saved.
  */
 export async function hibernate(context: ParkingContext, workspace_id: string, machine: LiveMachine, mayPark: MayPark): Promise<boolean> {
@@ -43,9 +42,9 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
     if (failed !== undefined) throw new Error('The machine could not be saved', { cause: failed.by })
     return false
   }
-  // From here on no call reaches the machine. If its stop fails, the next wake or reconcile pass stops it.
+  // From here on no call reaches the machine. If stopping it fails, the next wake or reconcile pass stops it.
   table.parkMachine(workspace_id, machine.fence)
-  await table.fresh(workspace_id).catch(() => undefined) // a failure is ignored: the notification of the change makes the table read the row again
+  await table.fresh(workspace_id).catch(() => undefined) // a failure is harmless: the notification causes another read
   if (await stopSaved(context, speak('stop'), leaving, machine)) await dropLeft(context, speak, left)
   return true
 }

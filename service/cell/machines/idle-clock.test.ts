@@ -188,7 +188,7 @@ test('idleness counts from the end of the last command, whether the cell saw it 
   const [unseen, seen] = [await running(world, { idle_policy: 'fixed:60' }), await running(world, { idle_policy: 'fixed:60' })]
   const kind = async (id: string) => (await lastOperation(world, id)).kind
   world.clock.advance(61)
-  // A command of the workspace `unseen` ended ten seconds ago, and no query has found its end yet.
+  // A command of `unseen` ended ten seconds ago, and no query has found this yet.
   const last_ended_at = new Date(world.clock.now().getTime() - 10_000)
   await lookNow(world, process, { last_ended_at })
   assert.deepEqual([await kind(unseen), (await world.workspace(unseen)).busy_until], ['open', last_ended_at])

@@ -22,7 +22,7 @@ export interface IdleContext {
 }
 
 const LOOK_MS = 5000
-/** Guests are asked again after this time, since running commands may end early. No idle timeout after their end is shorter. */
+/** Guests are asked again after this time, because commands may end early. No idle timeout after their end is shorter. */
 const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 
 export type LastQueries = Map<string, Date>
@@ -99,7 +99,7 @@ async function commandsKeep(context: IdleContext, seen: IdleRow, asked: LastQuer
   return true
 }
 
-/** Checks the rule again on the locked row: a call, a cancellation or a keepalive may have arrived since. */
+/** Checked again on the locked row: a call, a cancellation or a keepalive may have arrived. */
 async function end(context: IdleContext, workspace_id: string, now: Date): Promise<void> {
   const begun = await beginBySystem(context, workspace_id, (row) => operationOf(context, row, now), now, 'delete')
   if (begun) context.log.info({ workspace_id, operation_id: begun.id, ...begun.input }, `idle: ${begun.kind}`)

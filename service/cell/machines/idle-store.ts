@@ -32,7 +32,7 @@ export async function readIdle(db: Db, cell_id: string, now: Date): Promise<Idle
 }
 
 /**
- * Reads the workspaces to suspend because the allowance is used up (App, "Workspace observed state").
+ * The workspaces to suspend (App, "Workspace observed state").
  * @param failed_before leaves out workspaces whose suspend failed after this time.
  */
 export async function readExhausted(db: Db, cell_id: string, failed_before: Date): Promise<string[]> {
@@ -136,7 +136,7 @@ export async function beginBySystem(
   recorded: SystemOperation['kind'],
 ): Promise<SystemOperation | null> {
   const work = async (tx: ChangeTx) => {
-    // The lock is a statement of its own: one statement that waits for the lock would read an outdated hold.
+    // A separate statement: one that waits for the lock would read an outdated hold.
     await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
     const found = await running(tx).where('w.id', '=', workspace_id).executeTakeFirst()
     if (found === undefined) return null
@@ -174,7 +174,7 @@ function deletion(now: Date) {
 
 export type SuspendAsked = Pick<IdleRow, 'id' | 'suspend_requested_at'>
 
-/** Removes only the request that was read, not a newer one. */
+/** Removes only the request that was read, no newer one. */
 export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<void> {
   await db
     .updateTable('workspaces')

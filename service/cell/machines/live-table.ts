@@ -54,7 +54,7 @@ interface TableState extends TableContext {
   readonly deaths: Set<string>
 }
 
-/** @param entries_max the number of cached entries; more are cached only while they have a machine or calls. */
+/** @param entries_max limits the cached entries without a machine or calls. */
 export function createMachineTable(context: TableContext, entries_max = ENTRIES_MAX): LiveTable {
   const state = newState(context, entries_max)
   const { activity, reader, entries } = state
@@ -212,7 +212,7 @@ function endMachine(state: TableState, workspace_id: string, fence: number, reas
   if (machine?.fence !== fence) return
   machines.delete(workspace_id)
   const end = ends.get(workspace_id)
-  // A machine that was still being restored has no streams to end.
+  // Only the end of a resident machine ends streams: a machine that was still being restored has none.
   if (end?.epoch === machine.epoch && rows.get(workspace_id)?.residency === 'resident') end.controller.abort(reason)
   build(state, workspace_id)
 }

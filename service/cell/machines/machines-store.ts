@@ -5,7 +5,7 @@ import type { Resources } from '../../db/column-types.ts'
 /** Includes reservations by running operations. */
 export interface Granted extends Resources {
   organization_id: string
-  /** Number of machines that are not hibernated. Each uses headroom in addition to its grant. */
+  /** Machines that are not hibernated. Each uses headroom besides its grant. */
   awake: number
 }
 

@@ -89,10 +89,10 @@ export interface HibernatedMachine {
   volumes: MachineVolume[]
 }
 
-/** During start-up an operation holds the workspace with `gate` open: its machine serves calls, and a call may wake it. */
+/** During start-up an operation holds the workspace with `gate` open. Its machine then serves calls, so a call may wake it. */
 const NOT_SHUT = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id and h.gate <> 'open')`
 
-/** @returns null if it is not hibernated, is held, or a higher fence has taken over. */
+/** @returns null if the workspace is not hibernated, is held, or a higher fence has superseded this transition. */
 export async function beginWake(db: Db, move: Transition): Promise<HibernatedMachine | null> {
   const { rows } = await sql<Resources & Omit<HibernatedMachine, 'resources'>>`
     update workspaces set residency = 'restoring', residency_fence = ${move.fence}

@@ -33,7 +33,7 @@ export interface ParkingContext {
 }
 
 export interface Waking {
-  /** The machine if it runs; null: it must be woken first. Never waits. */
+  /** @returns the machine if it runs; null: the machine must be woken first. Never waits. */
   ready(entry: WorkspaceEntry): LiveMachine | null
   /**
    * Resolves when the caller should check the workspace again; rejects with the refusal of the call.
@@ -58,7 +58,7 @@ export interface Parking extends Waking {
   inTransition(): string[]
   /** Resolves when no transition is under way. */
   transitionEnded(workspace_id: string): Promise<void>
-  /** undefined: this process has not woken it. */
+  /** undefined: this process has not woken the workspace. */
   wokenAt(workspace_id: string): Date | undefined
   hintedUntil(workspace_id: string): Date | null
   forgetOthers(known: ReadonlySet<string>): void
@@ -101,7 +101,7 @@ export function createParking(context: ParkingContext): Parking {
   }
   return {
     ready: (entry) => ready(state, entry),
-    // The transition goes on; only the call stops waiting.
+    // If the time is over, only the call stops waiting: the transition continues.
     wake: (entry) => withTimeout(LIMITS.idle.wake_seconds_max * 1000, wakeFailed, wake(state, entry)),
     hint: (entry) => hint(state, entry),
     freeze: (seen) => freezeUnused(state, seen),
@@ -225,7 +225,7 @@ function begin({ transitions }: ParkingState, workspace_id: string, kind: Transi
 }
 
 async function transitionEnded({ transitions }: ParkingState, workspace_id: string): Promise<void> {
-  await transitions.get(workspace_id)?.done.catch(() => undefined) // the caller of the transition gets its error
+  await transitions.get(workspace_id)?.done.catch(() => undefined) // ignored here: the caller of the transition gets its error
 }
 
 async function counted(context: ParkingContext, kind: ParkingMove, work: Promise<boolean>): Promise<boolean> {

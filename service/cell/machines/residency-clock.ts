@@ -24,7 +24,7 @@ export interface ResidencyContext {
   park_after: ParkAfter
   ask_activity: AskActivity
   questions: AgentCallCounter
-  /** Every workspace counts as used at this time, because this process saw no use before. */
+  /** Every workspace counts as used at this time: earlier use was not observed. */
   started_at: Date
 }
 
@@ -84,7 +84,7 @@ export function hasMachine(entry: WorkspaceEntry): entry is Parked {
   return entry.machine !== null && entry.here && entry.observed_state === 'running'
 }
 
-/** Whether the counters are sampled. Sampled also just before parking, because they may have changed since the last sample. */
+/** Machines are also sampled just before parking, because the counters may have changed since the last sample. */
 function isWatched(step: ReturnType<typeof residencyStep>): boolean {
   return step !== 'keep' && step !== 'thaw'
 }

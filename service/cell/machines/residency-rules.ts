@@ -97,9 +97,9 @@ export interface Counters {
   questions_begun: number
 }
 
-/** Measured for an idle guest: 0.02 of a slow processor, for its engine and its memory guard. */
+/** Processor share of an idle guest. Measured: 0.02 of a slow processor, for its engine and its memory guard. */
 const IDLE_CPU_SHARE = 0.06
-/** Measured for one of our own queries with its connection: 650 in and 700 out. */
+/** Traffic of one query of this process with its connection (measured: 650 in and 700 out). */
 const QUESTION_BYTES = 850
 const QUESTION_CPU_USEC = 5000
 /** Allowance for the last packets of a query's connection (measured 132 each way, up to a second later), and for address resolution. */

@@ -20,7 +20,7 @@ export interface SettledRow {
   disk: string | null
 }
 
-/** Writes the state that an event causes. During an operation only a death changes the state. */
+/** During an operation only a death changes the state. */
 export async function settle(db: Db, seen: SettledRow, event: MachineEvent, now: Date): Promise<boolean> {
   const to = machineState(seen.observed_state, event)
   if (to === null) return false

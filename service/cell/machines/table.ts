@@ -16,7 +16,7 @@ export interface Hold {
   gate: 'open' | 'read_only' | 'closed'
 }
 
-/** Cell, "Parking". */
+/** States of a machine's memory (Cell, "Parking"). */
 export type ResidencyState = 'resident' | 'frozen' | 'hibernated' | 'restoring'
 
 /** Immutable: a change creates a new entry. */

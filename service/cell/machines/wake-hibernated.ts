@@ -16,16 +16,14 @@ import { workspaceSubject } from '../host/subject.ts'
 import type { CapacityRequest } from '../capacity/allocator.ts'
 
 const RESTORE_MS = 1000
-/**
- * The host refused for capacity although the ledger had some. The host may measure its use better, so the wake retries after this pause.
- */
+/** Pause before a retry: the host refused for capacity, although the ledger had some. */
 const AGAIN_MS = 100
 
 export type RestoreSemaphore = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
- * Until the commit the checkpoint alone is the state of the workspace, and no failure changes it.
- * The guest runs by itself after its restore, so its packets are held back until the commit.
+ * Until the commit the checkpoint is the workspace's state, and no failure changes it. A restored guest runs by itself, so its packets are
+ * held back until the commit.
  * @returns false if the workspace is not hibernated any more: the caller checks again.
  */
 export async function wakeHibernated(
@@ -45,7 +43,7 @@ export async function wakeHibernated(
     }
   } catch (error) {
     if (error instanceof Failure) throw error
-    context.room.requestReconcile() // the row may say restoring, and the machine may exist
+    context.room.requestReconcile() // the row may be left in `restoring`, and the machine may exist
     if (databaseIsUnavailable(error)) throw error
     // Reported as a failed wake: the call was not made, and the workspace is unchanged.
     context.log.error({ workspace_id, err: error }, 'a wake failed')
@@ -99,7 +97,7 @@ function wantOf({ table, clock }: ParkingContext, workspace_id: string): Capacit
     own: workspaceSubject(workspace_id),
     organization_id: entry?.organization_id ?? '',
     memory_mib: entry?.grants?.memory_mib ?? 0,
-    disk_gib: 0, // a hibernated workspace keeps its disk
+    disk_gib: 0, // 0, because hibernation does not release the disk
     since: clock.now(),
     is_call: true,
   }
@@ -126,7 +124,7 @@ async function restoreAndCommit(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     context.log.warn({ workspace_id: move.workspace_id, err: error }, 'a hibernated machine could not be restored')
-    // Without an answer the machine may exist, so the row stays restoring and the next attempt stops the machine first.
+    // Without an answer the machine may exist: the row stays restoring, and the next attempt stops the machine.
     if (error.code !== 'unreachable') await undoWake(db, move)
     if (UNCLEAR.has(error.code)) context.room.requestReconcile()
     if (error.code === 'no_capacity') {
@@ -137,7 +135,7 @@ async function restoreAndCommit(
   }
 }
 
-/** After these failures a machine may exist that no row names, so a reconcile pass is requested. */
+/** A machine may exist that no row names, so a reconcile pass must look. */
 const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal', 'no_capacity'] as const)
 
 /** A machine of an interrupted transition is rare, so it is stopped only when the host answers already_running. */
