@@ -62,7 +62,7 @@ export interface Cell {
   close(): Promise<void>
 }
 
-const DRAIN_MS = 7000 // less than the time that the supervisor waits for the exit
+const DRAIN_MS = 7000 // the supervisor waits longer for the exit
 
 /** The parts of a running cell. */
 interface RunningCell {
@@ -76,7 +76,7 @@ interface RunningCell {
   ports: Ports | null
 }
 
-/** Starts the process that owns the machines of one computer: it drives the host, runs operations and serves the gateway. */
+/** Owns the machines of one computer: it drives their host, runs operations and serves the gateway. */
 export async function startCell(config: CellConfig, parts: CellParts = {}): Promise<Cell> {
   const base = await openBase(config, parts)
   const isReady = (): boolean => running.gateway !== null && running.engine.isReady()
@@ -87,13 +87,12 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const engine = startCellEngine(base, machines, services, activity)
   const running: RunningCell = { base, machines, services, activity, engine, gateway: null, ports: null }
   const ops = await startOpsServer({ listen: config.ops_listen, registry: machines.metrics.registry, whyNotReady })
-  // Serves only while this process acts for the cell. A second process has no machine in its table, and would refuse calls that the first
-  // one serves.
+  // Only while this process acts for the cell: a second process has no machines, and would refuse calls that the first one serves.
   const serving = engine.ready.then(() => serve(running))
   serving.catch((error: unknown) => {
     base.log.fatal({ err: error }, 'the gateway could not start')
     process.exitCode = 1
-    process.kill(process.pid, 'SIGTERM') // a cell without its gateway is useless: close and restart
+    process.kill(process.pid, 'SIGTERM') // ends the process, because a cell without its gateway is useless: the supervisor restarts it
   })
   return { ops_address: addressOf(ops), serving, close: () => close(running, ops) }
 }

@@ -37,7 +37,7 @@ export interface EngineOptions {
 export interface Engine {
   /** True if this process owns the cell, and has compared its rows with the host. */
   isReady(): boolean
-  /** The reason why the engine is not ready, for operators; null while it is ready. */
+  /** Why the engine is not ready, for operators; null while it is ready. */
   whyNot(): string | null
   /** Resolves when the engine is ready for the first time. */
   ready: Promise<void>

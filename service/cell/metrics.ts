@@ -94,7 +94,7 @@ function openMachineCounters(registry: Registry): Omit<CellMetrics, 'registry' |
     labelNames: ['outcome'],
     registers: [registry],
   })
-  // Starts every series at 0, because an alarm detects an increase, but not the first value of a new series.
+  // Starts every series at 0, because an alarm detects only the rise of an existing series.
   for (const what of RECOVERIES) recoveries.inc({ what }, 0)
   for (const reason of DEATH_REASONS) deaths.inc({ reason }, 0)
   for (const move of PARKING_MOVES) moves.inc({ move }, 0)
@@ -243,7 +243,7 @@ function hostGauges(registry: Registry, { host }: MetricsOptions): void {
   let last: { at_ms: number; inventory: Promise<Inventory | null> } | null = null
   const look = () => {
     if (last === null || performance.now() - last.at_ms > HOST_AGE_MS_MAX)
-      last = { at_ms: performance.now(), inventory: host.inventory().catch(() => null) } // berth_host_up reports it
+      last = { at_ms: performance.now(), inventory: host.inventory().catch(() => null) } // berth_host_up reports the failure
     return last.inventory
   }
   const each: [string, string, (inventory: Inventory) => number][] = [

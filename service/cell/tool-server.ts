@@ -94,7 +94,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     drain: () => gate.drain(),
     async close() {
       gate.drain()
-      // Connections are closed after a time limit, because a stalled reader would delay the close for ever.
+      // A stalled reader would delay the close for ever, so the time is limited.
       const late = setTimeout(() => server.breakOff(), options.drain_ms ?? DRAIN_MS)
       await server.close()
       clearTimeout(late)

@@ -26,7 +26,7 @@ export function readJudged(reads: Reader, cell_id: string, period_starts_at: Dat
   )
 }
 
-/** Writes only if `allowance_exhausted` is unchanged since it was read, so a concurrent change by another writer is not lost. */
+/** Writes only over the value that was read: a concurrent change is not lost. */
 export async function writeAllowance(
   db: Db,
   { organization_id, allowance_exhausted: before }: Pick<Judged, 'organization_id' | 'allowance_exhausted'>,
@@ -41,7 +41,7 @@ export async function writeAllowance(
   return Number(numUpdatedRows) > 0
 }
 
-/** Inserts each alert once, although several cells may find the same alert. */
+/** Several cells may find the same alert: it is inserted once. */
 export async function insertAlerts(
   db: Db,
   of: { organization_id: string; period_starts_at: Date; reached_at: Date },

@@ -74,7 +74,7 @@ function stateOf({ allowance_exhausted: reason, allowance: state }: Judged): Exh
   return Value.Check(AllowanceState, state) && state.judged === true ? { reason, state } : 'of_an_operator'
 }
 
-/** Text that identifies a state. It omits the amount of overuse, so that more overuse is not written or logged as a change. */
+/** Omits the amount of overuse: more overuse is no change of the state. */
 function written(found: Exhausted | null): string | null {
   if (found === null) return null
   const { reason, state } = found

@@ -5,10 +5,7 @@ import type { MachineStats } from '../host/hostd.ts'
 import { findSubjects } from './subjects-store.ts'
 import { readOnTrees } from './tree-store.ts'
 
-/**
- * The id of an execution's machine is its workspace's id. The workspace is charged for the memory of that machine, and once for its files,
- * however many copies a host has.
- */
+/** An execution has its workspace's id. The workspace is charged for its memory, and once for its files, however many copies a host has. */
 export async function attributeToWorkspaces(db: Db, counters: MachineCounters[]): Promise<MachineStats[]> {
   const others = counters.filter(({ subject: { kind } }) => kind !== 'workspace' && kind !== 'execution').map(({ subject }) => subject)
   const on_trees = counters.filter(({ subject: { kind } }) => kind === 'execution').map(({ subject: { id } }) => id)

@@ -16,7 +16,7 @@ export async function withMeterLock<T>(
       from (select distinct coalesce(cell_id::text, '') as cell from ${sql.table(table)} where id = any(${ids}::uuid[]) order by 1) cells`.execute(
       tx,
     )
-    // A separate statement sees the commits made before the lock was granted.
+    // Called after the lock, because only a separate statement reads the commits made before the lock was granted.
     return add(tx)
   }
   return db.isTransaction ? locked(db) : db.transaction().execute(locked)

@@ -53,7 +53,7 @@ test('counters become usage per hour, counted once, despite repeats, late readin
   await add(counters(id, 9, 60, 1), 20) // the clock was set back: the usage must not decrease
   assert.deepEqual(await rows(world), [
     { hour: '10', cpu_usec: 900, memory_byte_ms: 5_000_000, disk_byte_ms: 50_000, rx_bytes: 5, tx_bytes: 10, sampled_ms: 5000 },
-    // The disk is charged between the two machines too, because it existed all the time.
+    // The disk is charged between the two machines, too.
     { hour: '11', cpu_usec: 150, memory_byte_ms: 10_000_000, disk_byte_ms: 150_000, rx_bytes: 2, tx_bytes: 4, sampled_ms: 10_000 },
     { hour: '15', cpu_usec: 10, memory_byte_ms: 30_000_000, disk_byte_ms: 300_000, rx_bytes: 0, tx_bytes: 0, sampled_ms: 30_000 },
   ])
@@ -205,7 +205,7 @@ test('storage is sampled in every state until deletion: suspended, hibernated, f
     return { disk: all('disk_byte_ms') / 2 ** 20 / 1000, memory: all('checkpoint_byte_ms') / 1024 / 1000 }
   }
   assert.deepEqual(stored(suspended), { disk: 8, memory: 8 })
-  assert.deepEqual(stored(hibernated), { disk: 8, memory: 0 }) // metered as its memory
+  assert.deepEqual(stored(hibernated), { disk: 8, memory: 0 }) // the memory image is metered as memory
   assert.deepEqual(stored(failed), { disk: 8, memory: 0 })
   assert.deepEqual(stored(running), { disk: 8, memory: 8 })
   const before = rows.filter(({ workspace_id }) => workspace_id === suspended).map(({ disk_byte_ms }) => disk_byte_ms)

@@ -57,7 +57,7 @@ export async function sample({ cell_id, db, clock, host }: MeteringContext): Pro
   const [counters, asleep] = await Promise.all([host.stats(), readHibernated(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
   const awake = await attributeToWorkspaces(db, counters)
   const machines = new Set(awake.map(({ workspace_id }) => workspace_id))
-  // A machine that was just saved may still run for a moment, so its workspace must not be counted twice.
+  // A machine that was just saved may still run: its workspace counts once.
   const read = [...awake, ...asleep.filter(({ workspace_id }) => !machines.has(workspace_id))]
   for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
     await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS, markOf(clock))

@@ -124,7 +124,7 @@ async function writeStored(tx: Db, read: Stored[], now: Date, { run, monotonic_m
   return rows.length
 }
 
-/** The checkpoint of a hibernated machine is left out: it is metered as memory. */
+/** Leaves out the checkpoint of a hibernated machine, because it is metered as memory. */
 export async function readStored(db: Db, cell_id: string): Promise<{ workspace_id: string; checkpoint_bytes: number }[]> {
   const { rows } = await sql<{ workspace_id: string; checkpoint_bytes: number }>`
     select w.id as workspace_id, coalesce(sum(c.size_bytes), 0)::bigint as checkpoint_bytes

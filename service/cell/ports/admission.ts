@@ -27,16 +27,13 @@ export interface Admittance {
   held: Disposable
 }
 
-/**
- * The row is read again after this pause: a change may be announced before it can be read, and the return of a host is not announced at
- * all.
- */
+/** Pause before another read: a change may be announced before it can be read, and a host's return is not announced. */
 const LOOK_AGAIN_MS = 500
 
 /**
- * Waits until the machine of a visited port can serve (Cell, "Port-exposed workspaces").
+ * Waits for the machine of a visited port (Cell, "Port-exposed workspaces").
  * @throws Refusal
- * @param signal ends the wait of this visitor. A wake or resume in progress continues.
+ * @param signal ends this visitor's wait. A wake or resume in progress continues.
  */
 export async function admitVisitor(deps: VisitDeps, visit: Visit, signal: AbortSignal): Promise<Admittance> {
   for (;;) {
@@ -82,8 +79,7 @@ async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
 }
 
 /**
- * Reads the latest row, because a suspend without a notification so far would cut the visitor off. Without the database the last known row
- * is used.
+ * Reads the latest row: a suspend without a notification so far would cut the visitor off. Without the database the last known row is used.
  */
 async function readEntry({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
   try {
@@ -112,7 +108,7 @@ async function admitted(deps: VisitDeps, { workspace_id, port }: Visit): Promise
   }
 }
 
-/** After these refusals admission is tried again, because the workspace has changed since it was read. */
+/** Retried, because the workspace has changed since it was read. */
 const MOVING: ReadonlySet<string> = new Set(['workspace_busy', 'workspace_not_running', 'dependency_unavailable', 'not_found'])
 
 /** The fencing token identifies exactly one machine, even if two had the same epoch. */

@@ -48,13 +48,13 @@ interface ConversationState {
   /** Disconnects the proxy. */
   end: () => void
   leases: Leases
-  /** Visitors that wait for an answer, by the id of their ask. */
+  /** Visitors that wait for an answer, by the id of their `ask` frame. */
   asks: Map<number, AbortController>
   /** Number of waiting visitors of each workspace. */
   waits: KeyedCounts
   settling: Map<number, (is_settled: boolean) => void>
   last_settle: number
-  /** Version of the protocol; 0: the proxy has not sent `hello` yet. */
+  /** 0: the proxy has not sent `hello` yet. */
   version: number
   closed: boolean
   /** Number of connections in the proxy's last tally. */
@@ -150,7 +150,7 @@ function refuse({ deps, say }: ConversationState, { id }: AskFrame, refusal: Ref
 
 function ofLease({ leases }: ConversationState, id: number, work: (lease: Lease) => void): boolean {
   const lease = leases.get(id)
-  if (lease !== undefined) work(lease) // otherwise the lease was cut, and the message about it is on its way to the proxy
+  if (lease !== undefined) work(lease) // otherwise the lease was cut, and the proxy will learn of it
   return true
 }
 
@@ -179,7 +179,7 @@ async function sayListeners(state: ConversationState, id: number, lease: Lease |
 async function settle(state: ConversationState): Promise<boolean> {
   const { settling, version } = state
   if (state.closed || version === 0) return false
-  if (version < 2) return true // version 1 cannot confirm, so its confirmation is not awaited
+  if (version < 2) return true // version 1 cannot confirm
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const id = (state.last_settle += 1)
   settling.set(id, resolve)
@@ -201,7 +201,7 @@ function close(state: ConversationState): void {
   state.connections = 0
 }
 
-/** Limits the waiting visitors of each workspace. Only visitors with a valid credential count, so that others cannot block them. */
+/** Limits the waiting visitors of a workspace. Only valid credentials count, so that others cannot block them. */
 function waitAt({ waits }: ConversationState, workspace_id: string): Disposable {
   if (waits.of(workspace_id) >= LIMITS.port.asks_per_workspace_max) throw new Refusal('too_many_requests', 1)
   return waits.take(workspace_id)
@@ -233,7 +233,7 @@ async function answerTo(state: ConversationState, asked: AskFrame, signal: Abort
 }
 
 /**
- * A missing credential, a missing workspace and a workspace elsewhere get the same refusal after the same work, so that a visitor cannot
+ * The same refusal after the same work for a missing credential, a missing workspace, and a workspace elsewhere: visitors cannot
  * distinguish them.
  */
 async function credentialOf(

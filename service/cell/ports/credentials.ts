@@ -4,7 +4,7 @@ import type { FoundCredential } from './store.ts'
 export type ReadCredentials = (digests: Buffer[]) => Promise<(FoundCredential & { sha256: Buffer })[]>
 
 export interface CredentialCache {
-  /** @returns null if the credential does not exist. A result is not revoked, as far as this process has been notified. */
+  /** null: the credential does not exist. A result is not revoked, as far as this process was notified. */
   find(sha256: Buffer): Promise<FoundCredential | null>
   close(): void
 }

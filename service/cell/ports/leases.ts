@@ -18,9 +18,7 @@ export interface Leases {
   grant(found: FoundCredential, entry: WorkspaceEntry, held: Disposable): Lease
   get(id: number): Lease | undefined
   all(): Lease[]
-  /**
-   * @returns the credential to which requests are charged, also of a recently cut lease: the proxy reports its last count after the cut.
-   */
+  /** The credential to charge, also of a recently cut lease, whose last count is still to come. */
   countedFor(id: number): FoundCredential | undefined
   cut(lease: Lease, reason: PortRefusal): void
   release(lease: Lease): void

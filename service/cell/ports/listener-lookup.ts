@@ -12,7 +12,7 @@ export interface LookDeps {
 /** @returns null if the listeners are unknown. */
 export type FindListeners = (lease: Lease) => Promise<readonly string[] | null>
 
-/** Limits concurrent lookups. A guest that does not answer uses one permit for a limited time, which delays only its own visitors. */
+/** A guest that does not answer uses one permit for a limited time, which delays only its own visitors. */
 export function createListenerLookup({ table, agents }: LookDeps): FindListeners {
   let under_way = 0
   return async ({ found: { workspace_id, port }, over }) => {

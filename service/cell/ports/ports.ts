@@ -116,9 +116,8 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
 }
 
 /**
- * After a lost connection proxies continue open streams until the leases are granted again or time out, so revocations are unconfirmed for
- * that time.
- * A proxy that reconnects first asks for each of its streams, and confirms only after the answers.
+ * After a lost connection proxies keep streams open until the leases are granted again or time out.
+ * A proxy that reconnects asks for each stream first, and confirms only after the answers.
  */
 function createUnconfirmed(clock: Clock) {
   let until_ms = 0
@@ -128,7 +127,7 @@ function createUnconfirmed(clock: Clock) {
   }
 }
 
-/** This file records that proxies have connected to the socket: after a restart they may still serve leases of the earlier process. */
+/** Records that proxies have connected here: they may still serve leases of an earlier process. */
 const noteOf = (socket: string) => `${socket}.asked`
 
 function noteProxies(socket: string, log: Logger): void {
@@ -138,10 +137,7 @@ function noteProxies(socket: string, log: Logger): void {
 
 const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'adopt', 'move', 'delete'])
 
-/**
- * Cuts leases of workspaces that an operation is ending, because a later request would be lost with the machine.
- * If the database is away, the machine's end cuts the leases.
- */
+/** Cuts leases before the machine ends, because later requests would be lost. Without the database the machine's end cuts them. */
 async function cutWhatIsEnding(
   conversations: ReadonlySet<Conversation>,
   changed: string | null,

@@ -20,10 +20,10 @@ export function told({ reason, message, retry_after_seconds }: Refusal): Refused
 }
 
 const RETRY_SECONDS = 1
-/** Retry time after a limit of the plan, which changes with a payment or a new billing period. */
+/** For limits that change with a payment or a new billing period. */
 const PLAN_RETRY_SECONDS = 60
 
-/** Translates errors for visitors, who must not learn about the API and the gateway. */
+/** Visitors must not learn about the API and the gateway. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   if (databaseIsUnavailable(error)) return new Refusal('unavailable', RETRY_SECONDS)

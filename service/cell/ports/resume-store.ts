@@ -12,7 +12,7 @@ export type Resumed = 'begun' | 'failed'
 
 export const FAILED_SECONDS = 10
 
-/** Resumes a suspended workspace for a visitor (Cell, "Port-exposed workspaces"). */
+/** Resumes a workspace for a visitor (Cell, "Port-exposed workspaces"). */
 export async function resumeForVisitor(
   { db, ids }: { db: Db; ids: Ids },
   { workspace_id, port }: { workspace_id: string; port: number },

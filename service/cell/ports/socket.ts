@@ -30,7 +30,7 @@ export async function listenForProxies(
   })
   server.maxConnections = CONNECTIONS_MAX
   logAcceptErrors(server, log)
-  await rm(path, { force: true }) // removes the socket of an earlier run, which is safe because only one process acts for the cell
+  await rm(path, { force: true }) // the socket of an earlier run: only one process acts for the cell
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   server.once('error', reject)
   server.listen(path, resolve)

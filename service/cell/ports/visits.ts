@@ -10,7 +10,7 @@ import type { AskFrame } from '../../../contract/internal/ports.ts'
 import type { FoundCredential } from './store.ts'
 
 export interface Visits {
-  /** Records a visit in the background. A visitor is served even if the record cannot be written. */
+  /** Never waits: a visitor is served even if the record cannot be written. */
   record(found: FoundCredential, asked: AskFrame): void
 }
 

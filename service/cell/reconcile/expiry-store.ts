@@ -3,10 +3,10 @@ import { givesKeyBack } from '../../core/workspaces/keys.ts'
 import type { Db } from '../../db/database.ts'
 import type { Tx } from '../../db/reader.ts'
 
-/** Rows of one statement, so few that it holds its locks for milliseconds only. */
+/** Few rows per statement, which holds its locks for milliseconds only. */
 export const BATCH = { tombstones: 200, checkpoints: 200 } as const
 
-/** Removes rows of deleted workspaces. Their keys stay reserved in workspace_keys, unless `givesKeyBack` releases them. */
+/** Keys of removed workspaces stay reserved in workspace_keys, unless `givesKeyBack` releases them. */
 export async function dropTombstones(db: Db, deleted_before: Date): Promise<number> {
   const ended = await tombstones(db, deleted_before).select('id').limit(BATCH.tombstones).execute()
   if (ended.length === 0) return 0
@@ -24,7 +24,7 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
     await tx.deleteFrom('agent_sessions').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('checkpoints').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspace_holds').where('workspace_id', 'in', ids).execute()
-    // A fork's operation belongs to its target and is kept, so the column is cleared. Its input still names the source.
+    // A fork's operation belongs to its target and is kept. Its input still names the source.
     await tx.updateTable('operations').set({ source_workspace_id: null }).where('source_workspace_id', 'in', ids).execute()
     await tx.deleteFrom('operations').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspaces').where('id', 'in', ids).execute()

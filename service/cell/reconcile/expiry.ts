@@ -34,7 +34,7 @@ export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
 }
 
 /**
- * Removes old operations and agent sessions of workspaces, except the newest ones. A cell with 70,000 workspaces is done within a day.
+ * Keeps the newest of each. A cell with 70,000 workspaces is done within a day.
  * @returns the last workspace that was done; null: the next tick begins with the first.
  */
 export async function forgetHistories({ cell_id, db, clock }: Omit<ExpiryContext, 'log'>, after: string | null): Promise<string | null> {

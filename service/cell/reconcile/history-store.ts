@@ -33,7 +33,7 @@ export async function nextWorkspaces(db: Db, cell_id: string, after: string | nu
   return rows.map(({ id }) => id)
 }
 
-/** @returns whether more may be left. */
+/** @returns whether more old operations may exist. */
 export async function dropOldOperations(db: Db, workspace_ids: readonly string[], before: Date): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     delete from operations where ctid = any(array(

@@ -15,12 +15,12 @@ export async function raiseFences(db: Db, highest: number): Promise<boolean> {
   return rows.length > 0
 }
 
-/** Starts the quarantine of unnamed layers again, because the times in a restored database are from before the restore. */
+/** The quarantine starts again, because the restored times are from before the restore. */
 export async function restartQuarantine(db: Db, cell_id: string): Promise<void> {
   await db.deleteFrom('unnamed_layers').where('cell_id', '=', cell_id).execute()
 }
 
-/** Reads the highest fence of each workspace. It must be read after the inventory: a later attempt can only raise it. */
+/** Must be read after the inventory: a later attempt can only raise the fence. */
 export async function readKnownFences(db: Db, workspace_ids: string[]): Promise<Map<string, number>> {
   const { rows } = await sql<{ id: string; fence: number }>`
     select w.id, greatest(w.residency_fence,

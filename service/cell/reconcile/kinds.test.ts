@@ -205,8 +205,7 @@ async function open(world: World): Promise<Work> {
 }
 
 /**
- * A build machine has no test of its own, because a build and a warm capture include it. tests/api/endings.test.ts and exports.test.ts
- * cover the kinds of the api.
+ * The kinds of builds and warm captures include build_machine. tests/api/endings.test.ts and exports.test.ts cover the kinds of the api.
  */
 type Elsewhere = 'build_machine' | 'organization_deletion' | 'export' | 'pushed_invoice'
 

@@ -1,7 +1,7 @@
 import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../../../contract/internal/host-inventory.ts'
 
-// Rules for host data that no row names (decision 70). If its fence is at most the highest in the rows, it is garbage of a known attempt.
-// With a higher fence the data may be valid: this database was restored to an earlier time, or never had its row.
+// Host data that no row names (decision 70). With a fence up to the rows' highest, it is garbage of a known attempt.
+// With a higher fence it may be valid: this database was restored to an earlier time, or never had its row.
 
 export interface Naming {
   ownership_epoch: number
@@ -33,8 +33,8 @@ export interface HostAhead extends OrphanFiles {
 }
 
 /**
- * @param fences data counts as newer than the database if its fence is above `known` (the highest in the rows) and at most `ours`. The next
- * pass handles higher fences.
+ * @param fences data is newer than the rows if its fence is above `known`, their highest, and at most `ours`. The next pass handles higher
+ * ones.
  */
 export function hostAheadOf(
   row: Naming,
@@ -68,10 +68,10 @@ export type Repair =
   | { kind: 'failed'; disk: string; epoch: number }
 
 /**
- * A running machine wins, because it is the state that its user last saw.
- * Without one, the newest disk of a later epoch replaces what the row names, or else the newest checkpoint. A disk comes first, because the
- * workspace was running on it.
- * Data of the row's own epoch replaces what the row names only if that is gone.
+ * A running machine is the state that its user last saw. Without one, the newest disk of a later epoch replaces what the row names, or else
+ * the newest checkpoint.
+ * A disk comes first, because the workspace was running on it. Data of the row's own epoch replaces what the row names only if that is
+ * gone.
  */
 export function repairOf(row: Naming, files: SubjectFiles | undefined, ahead: HostAhead, own: Machine | undefined): Repair {
   if (ahead.machine !== undefined) return { kind: 'running', machine: ahead.machine }

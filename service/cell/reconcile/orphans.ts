@@ -8,9 +8,8 @@ import { readKnownFences, repair } from './host-ahead-store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * Changes the rows to the newer state of the host after a database restore. Data that the rows do not name goes to quarantine before the
- * rows change.
- * @param begins the first pass of a term, in which no other part of this process acts: operations under way in the rows are abandoned.
+ * After a database restore the rows are changed to the newer state of the host. Data that they do not name goes to quarantine first.
+ * @param begins no other part of this process acts yet: operations under way in the rows are abandoned.
  */
 export async function adoptHostState(
   sweep: ReconcilePass,
@@ -75,7 +74,7 @@ async function follow(
   report(sweep, 'followed', `${row.id}: the database is older than this host: ${row.observed_state} becomes ${to.kind}, ${disks.length + disk_only.length + whole.length} older and newer states are kept`) // prettier-ignore
 }
 
-/** Deletes files that no row names. Files in quarantine are deleted only after its days. */
+/** Files in quarantine are deleted only after its days. */
 export async function dropUnnamed(
   sweep: ReconcilePass,
   row: ExpectedRow,
@@ -130,9 +129,7 @@ async function remove(sweep: ReconcilePass, id: string, row: ExpectedRow | undef
   report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)
 }
 
-/**
- * Puts a workspace without a row into quarantine. Disk and checkpoints are kept, but the memory is lost, because its machine is stopped.
- */
+/** Disk and checkpoints are kept. The memory is lost, because the machine is stopped. */
 async function keep(sweep: ReconcilePass, id: string, machine: Machine | undefined): Promise<void> {
   try {
     await sweep.host.quarantine({ ...passHeader(sweep, id, 0, 'quarantine'), whole: true, disks: [], checkpoints: [] })

@@ -8,7 +8,7 @@ import { readRunOn } from '../filetree/executions/store.ts'
 import { findSubjects } from '../metering/subjects-store.ts'
 import { guarded, mayRemove, report, type ReconcilePass } from './reconcile-pass.ts'
 
-/** Stops the machine before its row is removed, because the row reserves the machine's capacity until then. */
+/** The machine is stopped before its row is removed, which reserves its capacity. */
 export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
   for (const id of await listEndedMachines(sweep.db, sweep.cell_id)) {
     await guarded(sweep, id, async () => {
@@ -24,8 +24,8 @@ export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
 }
 
 /**
- * Removes machines and files without a row. A row of `machines` exists before its machine does and until the machine is gone, and rows are
- * read after the inventory.
+ * A row of `machines` exists before its machine and until the machine is gone. Rows are read after the inventory, so a machine without a
+ * row is an orphan.
  * Nothing goes to quarantine: results are in the database or the layers, or can be made again. The copy of an execution's tree is kept for
  * some hours.
  */

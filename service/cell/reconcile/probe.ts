@@ -59,7 +59,7 @@ function shouldAnswer(entry: WorkspaceEntry): boolean {
   return machine !== null && machine.state === 'running' && hold === null && observed_state === 'running'
 }
 
-/** Asks in small groups, because the host reads the counters of a whole disk for each machine. */
+/** In small groups, because the host reads the counters of a whole disk for each machine. */
 async function statsOf(host: MachineHost, mute: Answering[]): Promise<MachineCounters[]> {
   const found: MachineCounters[] = []
   for (let at = 0; at < mute.length; at += MEASURES_MAX)
@@ -71,13 +71,13 @@ function nameOf({ id, machine }: { id: string; machine: { fence: number } }): st
   return `${id}:${machine.fence}`
 }
 
-/** Stops a hanging machine. The fence is drawn first, so that every later request has a higher fence and wins. */
+/** The fence is drawn first, so that every later request has a higher fence and wins. */
 async function end(context: ProbeContext, { id, machine }: Answering): Promise<void> {
   const fence = await drawFence(context.db)
   const found = (await context.host.glance()).machines.find((one) => one.subject.id === id && one.fence === machine.fence)
   const row = await stateOf(context.db, id)
   const entry = await context.table.fresh(id)
-  // The table missed a late freeze. It is marked now, so that the next call thaws the machine.
+  // The table missed a late freeze: once marked, the next call thaws the machine.
   if (found?.state === 'frozen') context.table.markMachine(id, machine.fence, 'frozen')
   if (found?.state !== 'running' || row?.ownership_epoch !== machine.epoch || !entry || !shouldAnswer(entry)) return
   context.log.warn({ workspace_id: id, epoch: machine.epoch }, 'a machine hangs and is ended')

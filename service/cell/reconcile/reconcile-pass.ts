@@ -53,7 +53,7 @@ export function report(sweep: ReconcilePass, what: Recovery, text: string): void
 /** Time limit of one workspace. Removing files may take minutes: the host continues, and the next pass handles the rest. */
 const ONE_MS = 10_000
 
-/** One workspace that fails or takes long must not block the others. */
+/** Limits and catches: one workspace that fails or takes long must not block the others. */
 export async function guarded(sweep: ReconcilePass, workspace_id: string, work: () => Promise<void>): Promise<void> {
   try {
     await withTimeout(sweep.one_ms ?? ONE_MS, 'putting one right', work())
@@ -67,7 +67,7 @@ export function passHeader(sweep: ReconcilePass, workspace_id: string, epoch: nu
   return { subject: workspaceSubject(workspace_id), operation_id: sweep.operation_id, step: `sweep-${step}`, epoch, fence: sweep.fence }
 }
 
-/** Limits the removals of a pass, so that a mass delete or a restored pool does not delay the handling of deaths and orphans. */
+/** A mass delete or a restored pool must not delay the handling of deaths and orphans. */
 export function mayRemove(sweep: ReconcilePass): boolean {
   return (sweep.removed += 1) <= LIMITS.workspace.removals_per_sweep_max
 }

@@ -14,7 +14,7 @@ import type { LiveMachine } from '../host/live-machine.ts'
 import { isWorkspace } from '../host/subject.ts'
 
 /**
- * Compares the rows with the host, and repairs differences. Workspaces that operations hold are left to them.
+ * Compares rows and host. Operations repair their own workspaces.
  * Rows are read before the inventory. A change in between alters the state or epoch that guards every write here, or has drawn a higher
  * fence, and the host refuses the repair.
  * @param begins the first pass of this process's term: no other part of the cell acts yet.
@@ -31,7 +31,7 @@ export interface Compared {
   is_whole: boolean
 }
 
-/** Raises the fences above the host's, because the database may have been restored to an earlier time than the host's. */
+/** The database may have been restored to an earlier time than the host's, with lower fences. */
 async function beginAboveHost(context: ReconcileContext): Promise<void> {
   await claimHost(context)
   const { highest_fence } = await context.host.glance()
@@ -40,7 +40,7 @@ async function beginAboveHost(context: ReconcileContext): Promise<void> {
   context.log.warn({ highest_fence }, 'the database is older than this host: fencing tokens continue above those that the host has seen')
 }
 
-/** Fails if the host belongs to another installation, whose workspaces are not in this database: nothing on that host may be changed. */
+/** Fails for the host of another installation: this database has no rows of its workspaces, and must not change it. */
 async function claimHost({ db, host }: ReconcileContext): Promise<void> {
   await host.claim(await readInstallationId(readerOf(db)))
 }
@@ -50,7 +50,7 @@ async function compareAll(context: ReconcileContext, begins: boolean): Promise<C
   const moving = new Set(context.parking?.inTransition()) // read after the fence was drawn: later transitions have a higher one
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, machine }]))
   const rows = await readExpected(context.db, context.cell_id, [])
-  await claimHost(context) // after the rows: checks that they belong to this host
+  await claimHost(context) // after the rows were read: checks that rows and host belong together
   const inventory = await context.host.inventory()
   const sweep: ReconcilePass = {
     ...context,
@@ -92,7 +92,7 @@ async function repairAll(
   await sweepVolumes(sweep, inventory)
 }
 
-/** Ends the streams of machines that are gone. A machine that another process has parked, and maybe woken, ends no stream. */
+/** A machine that another process has parked, and maybe woken, ends no stream. */
 function forgetEnded(
   sweep: ReconcilePass,
   shown: { id: string; machine: LiveMachine }[],
@@ -153,7 +153,7 @@ async function adopt(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): 
 
 type Settle = (sweep: ReconcilePass, row: ExpectedRow, own: Machine | undefined) => Promise<void>
 
-/** How a pass ends each state that only an operation may leave. It runs when no operation is left. */
+/** States that only an operation may leave, when no operation is left. */
 const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   running: async (sweep, row, own) => {
     if (own === undefined && row.residency === 'resident') await move(sweep, row, 'died')

@@ -1,6 +1,6 @@
 export interface Silence {
   looks: number
-  /** Number of latest probes in a row in which the machine used almost no processor time. */
+  /** Latest probes in a row without processor use. */
   still: number
   /** Number of probes in which the agent could have run. */
   unhindered: number
@@ -16,14 +16,14 @@ export interface SilentLook {
   spare_share: number
 }
 
-/** Unanswered probes after which a machine hangs: it is found within 7 s, including the second that each query waits. */
+/** A hanging machine is found after this many probes: within 7 s, including the second that each query waits. */
 const SILENT_LOOKS = 3
-/** Unanswered probes of a busy guest, which may only be slow to answer, for example during a fork bomb. */
+/** A busy guest gets more probes, because it may only be slow to answer, for example during a fork bomb. */
 const SILENT_LOOKS_BUSY = 30
 const STILL_CPU_USEC = 5000
-/** The agent of a guest could have run if the guest used less than this share of its limit. */
+/** Below this share of its limit, a guest does not prevent its agent from running. */
 const OWN_SHARE_MAX = 0.5
-/** The agent could not have run if less than this share of the computer was idle. */
+/** With this share of the computer idle, other guests do not prevent the agent either. */
 const SPARE_SHARE_MIN = 0.25
 
 /** Counts an unanswered probe. Use before the first probe is unknown, and is ignored. */

@@ -16,8 +16,8 @@ export interface UnderWayContext {
 const LOOK_MS = 15_000
 
 /**
- * Looks for work whose process has ended, also while the host is away.
- * @param leftovers requests a reconcile pass, because ended work may have left a machine behind.
+ * Works also while the host is away.
+ * @param leftovers requests a reconcile pass, because ended work may have left a machine.
  */
 export function startSweeping(context: UnderWayContext, leftovers: () => void, signal: AbortSignal): void {
   const told = new Set<string>()

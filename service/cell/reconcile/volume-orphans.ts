@@ -8,7 +8,7 @@ import { readFates } from '../operations/volumes/store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * Removes volumes without a row. A restored database has no rows of newer volumes, so these are first kept in quarantine.
+ * A restored database has no rows of newer volumes, so volumes without a row are first kept in quarantine.
  * Rows are read after the inventory, and a row exists before its volume.
  */
 export async function sweepVolumes(sweep: ReconcilePass, { volumes }: Inventory): Promise<void> {

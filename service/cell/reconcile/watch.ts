@@ -193,7 +193,7 @@ async function handle(context: ReconcileContext, event: HostEvent): Promise<void
   const workspace_id = subject.id
   context.log.warn({ workspace_id, epoch, reason }, 'a machine died')
   context.metrics?.died(reason)
-  // The table is changed before the row: a commit under way checks in the table whether its machine still lives.
+  // The table first: a commit under way checks there whether its machine still lives.
   context.table.endMachine(workspace_id, fence, 'died')
   const row = await stateOf(context.db, workspace_id)
   // Checked after the row was read: the table has a machine that was restored since before the row names its disk.

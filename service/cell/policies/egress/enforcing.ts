@@ -53,7 +53,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
       return counters
     },
   }
-  // The prototype is the host, so that a method replaced on the host later is used here too.
+  // The host is the prototype, so that a method replaced later is used.
   return Object.assign(Object.create(host) as MachineHost, own)
 }
 

@@ -8,7 +8,7 @@ import { hostEgress } from './enforcing.ts'
 import type { EgressReconcilerContext } from './reconciler.ts'
 import { type ExecutionMachine, executionsOf } from './store.ts'
 
-/** Policies of running executions. No row acknowledges them, because commands are short. */
+/** No row acknowledges policies of executions, because commands are short. */
 export interface ExecutionPolicies {
   /** @param of null: all workspaces */
   changed(of: { workspace_ids: readonly string[] } | { project_id: string } | null): Promise<void>
@@ -21,7 +21,7 @@ const AGAIN_MS = 500
 export function executionPolicies(context: EgressReconcilerContext, signal: AbortSignal): ExecutionPolicies {
   const { cell_id, db, log } = context
   const last = new Map<string, Promise<void>>()
-  /** Applies changes one after another, so that an older policy is never the last one applied. */
+  /** One change at a time: the last one applied must be the newest policy. */
   const inTurn = (machine: ExecutionMachine): Promise<void> => {
     const { workspace_id } = machine
     const next = (last.get(workspace_id) ?? Promise.resolve())

@@ -7,7 +7,7 @@ export interface ObservedPolicies {
   drop(workspace_id: string): void
   /** Drops machines that are missing in two inventories in a row. One is not enough, because a machine may start during the inventory. */
   dropMissing(present: ReadonlySet<string>): void
-  /** Marks a machine as starting until disposed. Its policy may be older than a concurrent change. */
+  /** While a machine starts, its policy may be older than a concurrent change. */
   starting(workspace_id: string): Disposable
   stale(workspace_id: string): void
   /** Only the newest listener is called. */

@@ -126,7 +126,7 @@ function reconcileAll(state: ReconcilerState, workspace_ids: readonly string[]):
       continue
     }
     const asked = { again: false, done: Promise.withResolvers<void>() }
-    asked.done.promise.catch(() => undefined) // a caller may not wait for it
+    asked.done.promise.catch(() => undefined) // no caller may be waiting for the rejection
     state.working.set(id, asked)
     void reconcileOne(state, id, asked) // not awaited: reconcileOne logs and retries its own errors
   }
@@ -136,7 +136,7 @@ async function reconcileOne(state: ReconcilerState, workspace_id: string, asked:
   const { context, observed, signal, working, limited } = state
   for (let later_ms = LATER_MS_MIN; !signal.aborted;) {
     asked.again = false
-    await observed.started(workspace_id) // its start may have read an older policy
+    await observed.started(workspace_id) // waits for a start under way, which may have read an older policy
     const outcome = await limited(() => settle(context, observed, workspace_id)).catch((error: unknown): SettleResult => {
       context.log.warn({ workspace_id, err: error }, 'a machine does not have its policy yet')
       return 'later'
@@ -193,7 +193,7 @@ async function readOutdatedPolicies(db: Db, machines: ReportedPolicy[]): Promise
 async function settle(context: EgressReconcilerContext, observed: ObservedPolicies, workspace_id: string): Promise<SettleResult> {
   const { db, clock } = context
   const said = observed.get(workspace_id)
-  if (said === undefined) return 'done' // its next start reads the policy
+  if (said === undefined) return 'done' // no machine runs: its next start reads the policy
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
   if (facts === undefined || facts.ownership_epoch > said.epoch) return 'done' // the machine has no owner any more
   const wanted = effectiveOf(facts)

@@ -12,7 +12,7 @@ export interface KnownAuthority extends Authority {
   id: string
 }
 
-/** Reads or creates the authority of a workspace. It is created when the first secret with hosts is used. */
+/** Creates the authority when the first secret with hosts is used. */
 export interface Authorities {
   of(workspace_id: string): Promise<KnownAuthority>
 }

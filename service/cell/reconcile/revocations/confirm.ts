@@ -23,7 +23,7 @@ export function startConfirming({ cell_id, db, listener, log }: ConfirmingContex
         await Promise.all(enforcers.map((enforcer) => enforcer(scope)))
         await notifyConfirmed(db, answerText({ ...ask, by: `cell:${cell_id}` }))
       } catch (error) {
-        log.warn({ err: error, scope }, 'a revocation could not be confirmed') // the api asks again
+        log.warn({ err: error, scope }, 'a revocation could not be confirmed') // not retried here: the api asks again
       }
       if (newest.get(name) === ask) newest.delete(name)
     }
