@@ -4,7 +4,7 @@ import type { AuditEvent } from './store.ts'
 
 export type Actor =
   | { kind: 'api_key' | 'user'; id: string }
-  /** `name`: the owner of the token, `api_key:<id>` or `user:<id>`. It is stored because the agent session may be deleted later. */
+  /** `name`: the owner of the token, `api_key:<id>` or `user:<id>`. It is stored, because the agent session may be deleted. */
   | { kind: 'tool_token'; id: string; name: string }
   | { kind: 'operator'; name: string }
   | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
@@ -38,10 +38,10 @@ export type AuditTargetKind =
   | 'template_build'
   | 'workspace'
 
-/** Action of the records of tool calls: one record per caller, tool, workspace and minute. */
+/** Records of tool calls: one per caller, tool, workspace and minute. */
 export const TOOL_CALLS = 'tools.use'
 
-/** The object of a record. Owner ids are null if the owner is the organization, or the installation. */
+/** Ids of the owner are null if the owner is the organization, or the installation. */
 export interface AuditTarget {
   kind: AuditTargetKind
   id: string

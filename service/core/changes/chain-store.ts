@@ -7,7 +7,7 @@ const ROWS_MAX = 1000
 const CHAINS_MAX = 200
 
 /**
- * Links audit events to their chains. It runs after the commit, so that changes do not wait for each other.
+ * Runs after the commit, so that changes do not wait for each other.
  * Several processes may run it, because a row lock gives each chain to one process at a time.
  */
 export async function linkEvents(db: Db, stopped: () => boolean = () => false): Promise<number> {

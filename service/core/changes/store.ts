@@ -3,7 +3,7 @@ import { queueLastStatement } from '../../db/last-statement.ts'
 import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 
-/** A record as written in the transaction. `linkEvents` sets its position in the chain after the commit. */
+/** Without the position in the chain, which `linkEvents` sets after the commit. */
 export type AuditEvent = Required<Omit<Insertable<Database['audit_events']>, 'sequence' | 'sha256'>>
 
 /** In the order of `auditValues`. */
@@ -36,7 +36,7 @@ export function insertAuditEventLast(tx: Tx, event: AuditEvent): Promise<void> {
 }
 
 /**
- * SQL that writes a record within another statement, so that it needs no transaction. With the values of null nothing is recorded.
+ * Writes a record within another statement, without a transaction. With the values of null nothing is recorded.
  * @param from a query of the statement: one record for each of its rows.
  * @param first the number of the first parameter.
  */

@@ -5,7 +5,7 @@ import type { ChangeTx } from '../changes/mutate.ts'
 export type Credentials = Selectable<Database['person_credentials']>
 export type CredentialsChange = Partial<Omit<Credentials, 'person_id'>>
 
-/** Locks the person's credentials, so that every other change of them waits. */
+/** Every other change of the person's credentials waits for this lock. */
 export async function lockCredentials(tx: ChangeTx, person_id: string): Promise<Credentials> {
   await tx
     .insertInto('person_credentials')

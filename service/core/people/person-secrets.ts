@@ -7,15 +7,12 @@ const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/**
- * Seals secrets of persons, and derives the tokens of mailed links. The key is outside the database, so a copy of the database reveals
- * neither.
- */
+/** The key is outside the database, so a copy of the database reveals neither secrets nor mailed links. */
 export interface PersonSecrets {
   seal(person_id: string, value: Buffer): Buffer
   /** @returns null if the value was sealed with another key, or for another person. */
   open(person_id: string, sealed: Buffer): Buffer | null
-  /** @returns the token of a mailed link, which is the same each time the mail is retried. */
+  /** @returns the same token each time the mail is retried. */
   tokenOf(mail_id: string): string
 }
 

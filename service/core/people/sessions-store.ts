@@ -26,7 +26,7 @@ export async function insertSession(tx: ChangeTx, session: Insertable<Database['
 
 export type SessionChange = Partial<Pick<Selectable<Database['person_sessions']>, 'mfa_pending' | 'stepped_up_at'>>
 
-/** Replaces the token of a session. Of two concurrent calls with the same token, one succeeds. */
+/** Of two concurrent calls with the same token, only one replaces it. */
 export function rotateSession(
   tx: ChangeTx,
   { id, from, to, now, change }: { id: string; from: Buffer; to: Buffer; now: Date; change: SessionChange },

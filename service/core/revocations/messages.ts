@@ -1,9 +1,9 @@
 import { isUuid } from '../../lib/ids.ts'
 
-/** The part of the installation in which a revocation is enforced. Only processes of this part must answer. */
+/** Only processes that enforce revocations of this scope must answer. */
 export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${string}`
 
-/** Name of a process's listener connection. A revocation finds every api process by this name. */
+/** A revocation finds every api process by the name of its listener connection. */
 export const listenerOf = (application_name: string): string => `${application_name}-listener`
 
 /** Asks whether all changes committed before the question are applied. The numbers of one asker increase. */

@@ -43,7 +43,7 @@ interface Context {
 }
 
 interface RevocationsState extends Context {
-  /** Names this process in its questions. */
+  /** Name of this process in its questions. */
   asker: string
   waiters: Set<Waiter>
   /** Number of the last question. */
@@ -59,8 +59,7 @@ export function openRevocations(context: Context): Revocations {
   const askAgain = oneAtATime(() => askForAll(state))
   tickEvery(ASK_AGAIN_MS, askAgain, unasked, closing.signal)
   const stop_hearing = listener.on('berth_revoked', (text) => hearAnswer(state, text))
-  // An answer is sent at once, because the listener has applied earlier notifications about keys: they cleared the token cache as they
-  // arrived.
+  // The answer needs no wait, because earlier notifications about keys have cleared the token cache as they arrived.
   const stop_answering = listener.on('berth_revocation', (text) => answerQuestion(state, text))
   return {
     awaitConfirmed: (scope, signal) => awaitConfirmed(state, scope, signal),
@@ -133,5 +132,5 @@ function answerQuestion({ db, listener }: RevocationsState, text: string | null)
   const asked = text === null ? null : parseAsk(text)
   const pid = listener.pid()
   if (asked === null || pid === null) return
-  notifyConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // the api asks again
+  notifyConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // not retried here: the asking api process asks again
 }

@@ -26,7 +26,7 @@ const PLACEHOLDER_BYTES = 20
 const PLACEHOLDER = new RegExp(`${PLACEHOLDER_PREFIX}[0-9a-f]{${2 * PLACEHOLDER_BYTES}}`)
 
 /**
- * The placeholder of a secret. It cannot be guessed without the authority's key.
+ * The placeholder cannot be guessed without the authority's key.
  * It does not change with a rotation, so that running processes continue, nor with a fork, which shares the authority of its source.
  */
 export function placeholderOf(private_key: Buffer, secret_id: string): string {

@@ -1,14 +1,14 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { Opener, SealedSubject, Sealer } from '../keys/ring/sealed-values.ts'
 
-/** Identity of a value. The value cannot be opened under another identity. */
+/** A value cannot be opened under another identity. */
 export interface ValueOf {
   organization_id: string
   secret_id: string
   version: number
 }
 
-/** A value encrypted with a data key. The data key is used once, and is sealed for the cells. */
+/** The data key is used for one value, and is sealed for the cells. */
 export interface SealedSecret {
   key_id: string
   wrapped_key: string
@@ -39,7 +39,7 @@ export async function openSecret(opener: Opener, of: ValueOf, { key_id, wrapped_
   return Buffer.concat([decipher.update(ciphertext.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8')
 }
 
-/** Seals the data key for another key. The ciphertext of the value does not change. */
+/** Only the data key is sealed again. The ciphertext does not change. */
 export async function rewrap(
   opener: Opener,
   sealer: Sealer,

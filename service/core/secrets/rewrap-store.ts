@@ -15,7 +15,7 @@ export async function awaitSealers(db: Db): Promise<void> {
   await sql`select pg_advisory_lock(hashtextextended(${SEALING}, 0)), pg_advisory_unlock(hashtextextended(${SEALING}, 0))`.execute(db)
 }
 
-/** Deletes a sealing key. PostgreSQL refuses this while a value is sealed for the key. */
+/** PostgreSQL refuses this while a value is sealed for the key. */
 export async function deleteSealingKey(tx: ChangeTx, key_id: string): Promise<void> {
   await tx.deleteFrom('sealing_keys').where('key_id', '=', key_id).execute()
 }
@@ -50,7 +50,7 @@ export async function listWrapped(db: Db, newest: string, limit: number): Promis
   return rows
 }
 
-/** Writes only if the row is unchanged, because the value may have been erased or replaced since. */
+/** Writes only over the row that was read, because the value may have been erased since. */
 export async function writeWrapped(db: Db, before: WrappedRow, after: Pick<WrappedRow, 'key_id' | 'wrapped_key'>): Promise<void> {
   await db
     .updateTable('secret_versions')

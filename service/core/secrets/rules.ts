@@ -24,7 +24,7 @@ export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Too
   return tools.every((tool) => allowed_tools.includes(tool))
 }
 
-/** Whether a secret may be bound to a workspace (App, "Workspace secrets replace"). */
+/** Whether a secret may be bound (App, "Workspace secrets replace"). */
 export function mayBeBound(terms: SecretTerms, user: SecretUser): boolean {
   return mayUse(terms, user, TOOLS_OF_BINDINGS)
 }

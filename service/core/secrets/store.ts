@@ -32,7 +32,7 @@ export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, create
   })
 }
 
-/** The secret that each name means. $1 is the organization, $2 the project; `n` has the names. */
+/** $1: organization, $2: project; `n` has the names. */
 export const MEANT_BY_NAME = `lateral (
   select * from (
     select p.* from secrets p where p.project_id = $2 and p.name = n.name and p.deleted_at is null
@@ -45,7 +45,7 @@ export interface ResolvedSecret {
   allowed_project_ids: string[] | null
   allowed_workspace_ids: string[] | null
   allowed_tools: string[]
-  /** Hosts to which the value is injected; null: the value is in the environment. */
+  /** null: the value is in the environment. */
   hosts: NormalSecretHost[] | null
 }
 
@@ -63,7 +63,7 @@ export function secretsNamed(reads: Reader, { organization_id, project_id }: Sco
   )
 }
 
-/** Locks the secrets, so that none is deleted while it is bound: no binding may exist without its secret. */
+/** A secret must not be deleted while a binding to it is created. */
 export async function lockNamedSecrets(tx: Tx, { organization_id, project_id }: Scope, names: readonly string[]): Promise<void> {
   await sql`select 1 from secrets where organization_id = ${organization_id} and (project_id = ${project_id} or project_id is null)
     and name = any(${names}) and deleted_at is null order by id for share`.execute(tx)

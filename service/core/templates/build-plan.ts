@@ -9,7 +9,7 @@ export interface BuildUpload {
   parts: { name: string; bytes: number }[]
 }
 
-/** Everything that a build needs. The plan is fixed at the request, and not resolved again when the build runs. */
+/** Fixed at the request, and not resolved again when the build runs. */
 export interface BuildPlan {
   /** Lowest layer first; empty if the base is an upload. */
   layers: string[]

@@ -40,7 +40,7 @@ export function planBuild({ recipe, upload, base_upload, plan, mirror, ceiling, 
   }
 }
 
-/** A base without layers, for an upload. Sizes and egress are those of the platform's base. */
+/** An upload has no layers. Sizes and egress are those of the platform's base. */
 function underUpload({ settings: { defaults, ceiling }, egress }: Base): Base {
   const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
   return { layers: [], settings: { env: { PATH }, inputs: {}, defaults, ceiling }, egress }

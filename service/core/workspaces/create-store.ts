@@ -10,7 +10,7 @@ interface Owner {
 }
 
 /**
- * @param freed the deleted workspace that released the key; null: the key was never used.
+ * @param freed the deleted workspace that released the key; null: a new key.
  * @returns false if another transaction took the key.
  */
 export async function assignWorkspaceKey(
@@ -97,7 +97,7 @@ function workspaceRow({ now, caps, ceilings, inputs, origin, startup, ...columns
 }
 
 /**
- * Inserts the workspace with its first operation. A fork locks its source too, unless it joins another fork's capture.
+ * A fork locks its source too, unless it joins another fork's capture.
  * @throws StaleReadError if another operation locks the source.
  */
 export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace, operation: NewOperation): Promise<void> {
@@ -114,7 +114,7 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
   throwUnlessLocked(numInsertedOrUpdatedRows, hold)
 }
 
-/** Inserts a file-first workspace. It runs at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */
+/** The workspace runs at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */
 export async function insertTreeWorkspace(
   tx: ChangeTx,
   workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' },
@@ -125,7 +125,7 @@ export async function insertTreeWorkspace(
 }
 
 /**
- * Inserts a fork whose tree shares the contents of the source's. `tree_revision` null: the current revision.
+ * The fork's tree shares the contents of its source. `tree_revision` null: the current revision.
  * The lock prevents the cell from collecting the revision (service/cell/filetree/trees/collect-store.ts).
  * @returns false if the revision no longer exists. The workspace's row may be written, so the caller must roll back.
  */

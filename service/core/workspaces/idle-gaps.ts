@@ -6,7 +6,7 @@ import { LIMITS } from '../../../contract/limits.ts'
  */
 export type IdleGaps = readonly number[]
 
-/** Weight of a gap against the next newer one, so that about the last fifty gaps count. */
+/** Older gaps weigh less: about the last fifty gaps count. */
 export const GAP_DECAY = 0.98
 /** Machine time that a wake costs. Without data the timeout has the same length, and never costs more than twice the optimum. */
 export const WAKE_COST_SECONDS = LIMITS.idle.adaptive_seconds_default
@@ -14,14 +14,11 @@ export const GAPS_MIN = 6
 
 const BUCKETS = 24
 const RATIO = (LIMITS.idle.adaptive_seconds_max / LIMITS.idle.adaptive_seconds_min) ** (1 / BUCKETS)
-/** Edges of the buckets, which are also the possible timeouts: 10 seconds to 4 hours. */
+/** These edges are also the possible timeouts: 10 seconds to 4 hours. */
 export const EDGES: readonly number[] = Array.from({ length: BUCKETS + 1 }, (_, i) => LIMITS.idle.adaptive_seconds_min * RATIO ** i)
 const MIDDLES = EDGES.map((edge) => edge * Math.sqrt(RATIO))
 
-/**
- * @returns the timeout with the lowest cost; null: too few gaps. A gap shorter than the timeout costs its own length, a longer one the
- * timeout plus a wake.
- */
+/** The timeout with the lowest cost; null: too few gaps. A gap below the timeout costs its length, a longer one the timeout plus a wake. */
 export function learnedSeconds(gaps: IdleGaps | null): number | null {
   if (gaps === null || weight(gaps) < weightOf(GAPS_MIN)) return null
   let best = { cost: Number.POSITIVE_INFINITY, edge: 0 }

@@ -45,7 +45,7 @@ export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'te
   return { policy, timeout_seconds: LIMITS.idle.adaptive_seconds_default, basis: 'default' }
 }
 
-/** @returns the seconds of a fixed policy; null: another policy, or outside the limits. */
+/** @returns null for another policy, or outside the limits. */
 export function fixedSeconds(policy: string): number | null {
   const seconds = Number(/^fixed:(\d+)$/.exec(policy)?.[1] ?? Number.NaN)
   return seconds >= LIMITS.idle.fixed_seconds_min && seconds <= LIMITS.idle.fixed_seconds_max ? seconds : null
@@ -75,7 +75,7 @@ export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts):
 }
 
 /**
- * Limits how long a command postpones idle suspend: an hour from now, and the longest command timeout after the last activity.
+ * A command postpones idle suspend for at most an hour from now, and for the longest command timeout after the last activity.
  * The guest is asked again within the hour.
  */
 export function commandBusyUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
@@ -83,9 +83,7 @@ export function commandBusyUntil(busy_until: Date, { active_at }: Pick<IdleFacts
   return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec.timeout_ms_max))
 }
 
-/**
- * @returns when the workspace is suspended as idle; null: never. A request can only shorten the policy's wait (App, "Suspend when idle").
- */
+/** @returns null: never suspended as idle. A request can only shorten the policy's wait (App, "Suspend when idle"). */
 export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
   const idle_from_ms = idleFrom(facts).getTime()
   const by_policy = policyEnd(facts, idle_from_ms)
@@ -95,10 +93,7 @@ export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
   return by_policy !== null && by_policy.at < at ? by_policy : { at, by: 'request', asked }
 }
 
-/**
- * The end by the policy. After a failed suspend it waits for `idle_retry_at`, so that the guest is not paused over and over. A request is
- * not delayed.
- */
+/** After a failed suspend the guest is not paused again before `idle_retry_at`. A request is not delayed. */
 function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
   const { timeout_seconds } = idleRule(facts)
   if (timeout_seconds === null) return null

@@ -2,7 +2,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { isSecret, type TemplateInput } from '../../../contract/schemas/template-settings.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** A one-line environment variable cannot contain these (App, "Reasons": input_invalid). */
+/** Characters that a one-line environment variable cannot contain (App, "Reasons": input_invalid). */
 const UNUSABLE = /[\r\n\0]/
 
 /**
@@ -36,7 +36,7 @@ function refuse(reason: 'input_unknown' | 'input_invalid' | 'input_required', me
   return fail('validation_failed', reason, message, { details: { names: names.sort().slice(0, LIMITS.input.names_told_max).map(told) } })
 }
 
-/** A name for a refusal. Characters that PostgreSQL cannot store are replaced. */
+/** Replaces characters that PostgreSQL cannot store. */
 function told(name: string): string {
   return name.slice(0, LIMITS.input.name_told_characters_max).replaceAll('\0', '\ufffd').toWellFormed()
 }

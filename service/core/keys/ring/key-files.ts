@@ -32,7 +32,7 @@ export async function replaceFile(directory: string, name: string, content: Buff
   await rename(temporary, path)
 }
 
-/** Lists the files. Creates the folder if it does not exist. */
+/** Creates the folder if it does not exist. */
 export async function filesIn(directory: string): Promise<{ name: string; written_at: Date }[]> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const names = await readdir(directory)

@@ -1,4 +1,4 @@
-/** Purposes of the service's symmetric keys. Tool tokens are signed with key pairs instead. */
+/** Tool tokens are not signed with these symmetric keys, but with key pairs. */
 export const PURPOSES = ['cursor', 'idempotency'] as const
 export type Purpose = (typeof PURPOSES)[number]
 

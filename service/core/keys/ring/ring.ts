@@ -19,7 +19,7 @@ export interface KeyRings extends Record<Purpose, KeyRing> {
 }
 
 export interface KeyRingDeps {
-  /** Folder of the key files. Only the api's user can enter it, and all api processes share it. */
+  /** Only the api's user can enter this folder. All api processes share it. */
   directory: string
   db: Db
   listener: Pick<Listener, 'on'>
@@ -44,7 +44,7 @@ export async function openKeyRings(deps: KeyRingDeps): Promise<KeyRings> {
   await announceFiles(deps)
   const rings = new Map<Purpose, RingKey[]>()
   for (const purpose of PURPOSES) rings.set(purpose, await readRing(deps, purpose))
-  await dropFile(deps.directory, UNVERSIONED_FILE) // safe to remove: the first keys have been derived from this file
+  await dropFile(deps.directory, UNVERSIONED_FILE) // the first keys have been derived from this file
   let reading: Promise<void> = Promise.resolve()
   let retry: NodeJS.Timeout | undefined
   const readAgain = () => {
@@ -93,7 +93,7 @@ function macOf(secret: Buffer, bytes: number, parts: (string | Buffer)[]): Buffe
   return mac.digest().subarray(0, bytes)
 }
 
-/** Announces every key file again, because a database restored from an older backup lacks the rows of newer keys. */
+/** A database restored from an older backup lacks the rows of newer keys. */
 async function announceFiles({ directory, db, clock }: KeyRingDeps): Promise<void> {
   for (const { name, written_at } of await filesIn(directory)) {
     const [, purpose, key_id] = FILE.exec(name) ?? []
@@ -117,7 +117,7 @@ async function readRing(deps: KeyRingDeps, purpose: Purpose): Promise<RingKey[]>
   return readRing(deps, purpose)
 }
 
-/** @returns null if the secret is lost. It is not replaced, because a new secret under the same id would not verify the old signatures. */
+/** A lost secret is not replaced: a new one under the same id would not verify the old signatures. */
 async function secretOf({ directory, db, logger }: KeyRingDeps, row: KeyRow): Promise<Buffer | null> {
   const { purpose, key_id, check_sha256, retired_at } = row
   const name = `${purpose}.${key_id}.key`

@@ -10,7 +10,7 @@ import {
 } from 'jose'
 import { readOrCreate } from './key-files.ts'
 
-/** The row to which a value belongs. A value that was copied into another row cannot be opened there. */
+/** The row of a value. A value that was copied into another row cannot be opened. */
 export interface SealedSubject {
   purpose: string
   /** For example 'secret_versions/<uuid>/3'. */

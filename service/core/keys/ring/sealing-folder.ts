@@ -53,7 +53,7 @@ async function newWrapped(file: string, wrapping: KeyWrapper): Promise<Buffer> {
   const text = await newKeyText()
   const { key_id } = await sealingKeyOf(file, text)
   const wrapped = await wrapping.wrap(text)
-  // A program that cannot unwrap its own output would lose every secret at the next start.
+  // Checked before use: a program that cannot unwrap its own output would lose every secret at the next start.
   if (!(await wrapping.unwrap(wrapped)).equals(text)) throw new Error('What was wrapped is unwrapped as something else')
   return Buffer.from(`${JSON.stringify({ key_id, wrapped: wrapped.toString('base64') })}\n`)
 }

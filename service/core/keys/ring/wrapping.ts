@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** Encrypts the key files through an external key service, so that a copy of the folder is useless without the service. */
+/** An external key service: a copy of the folder is useless without it. */
 export interface KeyWrapper {
   wrap(key: Buffer): Promise<Buffer>
   unwrap(wrapped: Buffer): Promise<Buffer>
@@ -10,7 +10,7 @@ export interface KeyWrapper {
 const ANSWER_MS = 20_000
 const ANSWER_BYTES_MAX = 64 * 1024
 const COMPLAINT_CHARACTERS_MAX = 500
-/** The environment of the program. It is not the service's own, which contains the database password. */
+/** Not the service's own environment, which contains the database password. */
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
 
 /** Runs a program that reads the input from stdin, and writes the result to stdout. */
@@ -21,7 +21,7 @@ export function commandKeyWrapper(program: string, answer_ms: number = ANSWER_MS
 
 async function answerOf(program: string, verb: string, given: Buffer, answer_ms: number): Promise<Buffer> {
   const failed = (why: string) => new Error(`${program} ${verb}: ${why}`)
-  // The program's children are killed with it.
+  // Detached, so that the program's children are killed with it.
   const child = spawn(program, [verb], { env: ENVIRONMENT, detached: true, stdio: ['pipe', 'pipe', 'pipe'] })
   const end = () => {
     try {

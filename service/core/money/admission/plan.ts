@@ -11,7 +11,7 @@ export interface Plan {
   disk_gib: number | null
   missing_limits: readonly string[]
   refuses_starts: ReasonOf<'entitlement_required'> | null
-  /** Takes precedence over the plan's. */
+  /** The organization's own refusal, which takes precedence over the plan's. */
   organization_refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
   allowance_exhausted: ReasonOf<'allowance_exhausted'> | null

@@ -44,7 +44,7 @@ export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> 
   return plan
 }
 
-/** Admits a build by its plan. The limit of concurrent builds is checked elsewhere. */
+/** The limit of concurrent builds is checked elsewhere. */
 export const admitBuild = admitTree
 
 async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id: string) {

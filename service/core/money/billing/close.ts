@@ -16,7 +16,7 @@ import { invoiceLines, spansOf } from './terms.ts'
 const BATCH = 100
 const HOUR_MS = 3600_000
 
-/** @returns the time before which periods are final: the usage of their last hour is in the ledger. */
+/** Periods before this time are final: the usage of their last hour is in the ledger. */
 export function finalThrough(now: Date): Date {
   return periodOf(new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)).starts_at
 }
@@ -28,8 +28,8 @@ export interface Closing {
 }
 
 /**
- * Closes all final periods. Each organization and period has its own transaction, which locks nothing that a workspace needs.
- * Several processes may run this at the same time.
+ * Each organization and period has its own transaction, which locks nothing that a workspace needs. Several processes may run this at the
+ * same time.
  */
 export async function closePeriods(db: Db, by: ChangeOrigin): Promise<Closing> {
   const through = finalThrough(by.now)
@@ -53,7 +53,7 @@ async function closeAll(db: Db, by: ChangeOrigin, organization_id: string, throu
   }
 }
 
-/** @returns the number of invoices; null: there is no period to close. */
+/** @returns null if there is no period to close. */
 async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, through: Date): Promise<number | null> {
   const before = await db.transaction().execute((tx) => lockBilled(tx, organization_id))
   const period = before === undefined ? null : nextPeriod(before, through)
@@ -73,13 +73,13 @@ async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, thro
   return closed?.length ?? null
 }
 
-/** The next final period. An organization that was never billed begins with the latest final period: earlier ones are never billed. */
+/** Billing begins with the latest final period. Earlier ones are never billed. */
 function nextPeriod({ billed_through }: BillingState, through: Date): Period | null {
   const period = periodOf(billed_through ?? new Date(through.getTime() - 1))
   return period.ends_at <= through ? period : null
 }
 
-/** Draws credits for usage after the last meter reading of the period, which no reading has drawn. */
+/** Usage after the last meter reading of the period needs credits too. */
 async function drawRest(db: Db, organization_id: string, { terms, charged }: BillingState, period: Period): Promise<void> {
   const changes = await db.transaction().execute((tx) => listTermsBefore(tx, organization_id, period.starts_at))
   const { at_end } = spansOf(terms, changes, period, charged)

@@ -24,7 +24,7 @@ export async function recordTermsBefore(
     from organizations g join plans p on p.id = g.plan_id where ${whose}`.execute(tx)
 }
 
-/** Lists organizations with a period to close. A deleted organization owes nothing for later periods. */
+/** A deleted organization owes nothing for later periods. */
 export async function findUnbilled(db: Db, through: Date, after: string | null, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select g.id from organizations g join plans p on p.id = g.plan_id

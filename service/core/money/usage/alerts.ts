@@ -7,7 +7,7 @@ export interface Reached {
   threshold_percent: number
 }
 
-/** @returns the thresholds that usage has reached. A limit of 0 has no thresholds. */
+/** A limit of 0 has no thresholds. */
 export function reachedThresholds(facts: SpendFacts, thresholds_percent: readonly number[]): Reached[] {
   const { prices, used, granted, choice } = facts
   const cap = choice.overage_enabled ? capState(facts) : null

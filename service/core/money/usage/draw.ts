@@ -7,8 +7,7 @@ import { lockGrants, readGrants, writeDraws } from './grant-store.ts'
 import type { Period } from './period.ts'
 
 /**
- * Draws credits for usage beyond the allowances.
- * @param at decides which grants have ended: these are not drawn.
+ * @param at decides which grants have ended.
  * @returns the units that credits add to the period's allowances.
  */
 export async function drawGrants(

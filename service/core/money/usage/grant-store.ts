@@ -18,7 +18,7 @@ export function readGrants(reads: Reader, organization_id: string, period_starts
   )
 }
 
-/** Locks the grants until the transaction ends, so that two draws do not use the same units. */
+/** Two concurrent draws must not use the same units. */
 export async function lockGrants(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('grants ' || ${organization_id}, 0))`.execute(tx)
 }

@@ -20,7 +20,7 @@ export interface Difference {
 const ROWS_MAX = 100
 
 /**
- * Finds differences between the records of usage. Each comparison is one statement, so it never sees half of a concurrent write.
+ * Each comparison is one statement, so it never sees half of a concurrent write.
  * @param counters_since start of the kept counters: only workspaces first metered after it are compared with them.
  * @returns at most `ROWS_MAX` differences of each comparison.
  */

@@ -4,7 +4,7 @@ import { countLate, findDifferences, type Difference } from './reconcile-store.t
 
 const HOUR_MS = 3600_000
 const DAY_MS = 24 * HOUR_MS
-/** Hours after which a missing entry counts as late. A day is added, because a cell may be down for a day. */
+/** An entry is late a day after it was due, because a cell may be down for a day. */
 const LATE_HOURS = LIMITS.usage.final_after_hours + 24
 
 export interface Reconciled {

@@ -97,7 +97,7 @@ function percent(charges: number, cap: number): number {
   return Math.floor((charges * 1000) / cap) / 10
 }
 
-/** @returns when the cap will be reached; null: not within the period, or overage is not charged. */
+/** @returns null outside the period, or if overage is not charged. */
 export function projectedReach(facts: SpendFacts, cap: number | null, now: Date): Date | null {
   const { choice, period, past_due } = facts
   const passed = now.getTime() - period.starts_at.getTime()

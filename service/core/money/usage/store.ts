@@ -64,7 +64,7 @@ function valuesOf({ organization_id, project_id, subject }: UsageScope, { from, 
   return [organization_id, project_id, from, to, ...(subject === null ? [] : [subject.id])]
 }
 
-/** Reads usage by hour. Final hours come from the ledger, others from the samples. */
+/** Final hours come from the ledger, others from the samples. */
 export function readUsage(
   reads: Reader,
   scope: UsageScope,

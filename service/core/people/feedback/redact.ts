@@ -21,14 +21,14 @@ const BEHIND: readonly RegExp[] = [
 const LONG = /[A-Za-z0-9+/_=-]{32,}/g
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Replaces credentials. Text that was redacted before is not changed again. */
+/** Redacted text is not changed again. */
 export function redact(text: string): string {
   const known = WHOLE.reduce((rest, shape) => rest.replace(shape, REDACTED), text)
   const behind = BEHIND.reduce((rest, shape) => rest.replace(shape, `$1${REDACTED}`), known)
   return behind.replace(LONG, (word) => (isDrawn(word) ? REDACTED : word))
 }
 
-/** Whether a word looks randomly drawn, as keys are. UUIDs and paths are kept, because feedback refers to them. */
+/** UUIDs and paths are kept, because feedback refers to them. */
 function isDrawn(word: string): boolean {
   if (UUID.test(word)) return false
   const letters_min = word.startsWith('/') ? 24 : 16 // a path may contain long names

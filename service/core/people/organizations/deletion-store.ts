@@ -1,6 +1,6 @@
 import type { ChangeTx } from '../../changes/mutate.ts'
 
-/** Marks the organization as being deleted. For every caller it no longer exists, although its workspaces are deleted later. */
+/** For every caller the organization no longer exists, although its workspaces are deleted later. */
 export async function beginDeletion(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx.updateTable('organizations').set({ deleting_at: now }).where('id', '=', id).execute()
   await tx.updateTable('api_keys').set({ revoked_at: now }).where('organization_id', '=', id).where('revoked_at', 'is', null).execute()

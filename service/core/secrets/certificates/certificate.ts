@@ -8,7 +8,7 @@ export interface Authority {
 }
 
 const DAY_MS = 86_400_000
-/** Certificates are valid from this many days before now, because a guest's clock may be set to an earlier time. */
+/** Validity begins this many days ago, because a guest's clock may be behind. */
 const BEFORE_DAYS = 30
 const YEARS = 30
 /** Validity of host certificates. Some clients do not trust a longer one. */
@@ -52,7 +52,7 @@ interface Content {
 
 const nameOf = (common: string) => sequence(set(sequence(oid('2.5.4.3'), der(0x0c, Buffer.from(common)))))
 
-/** The structure of a certificate (RFC 5280, 4.1). */
+/** See RFC 5280, 4.1, for this structure. */
 function certificateOf({ subject, issuer, key, signer, now, until, extensions }: Content): Buffer {
   const algorithm = sequence(oid('1.2.840.10045.4.3.2')) // ecdsa-with-SHA256
   const serial = randomBytes(SERIAL_BYTES)

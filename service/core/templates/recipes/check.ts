@@ -7,7 +7,7 @@ import { findLanguage, LANGUAGES } from '../../../../contract/recipes/languages.
 
 export type RecipeIssue = Issue & { reason: RecipeReason }
 
-/** Problems of a recipe. Problems that need the database are checked elsewhere. */
+/** Problems that need the database are checked elsewhere. */
 export function recipeIssues(recipe: Recipe, has_upload: boolean): RecipeIssue[] {
   const { base, files = [], steps = [], packages = [], egress } = recipe
   const { files_max, steps_max, packages_max, recipe_bytes_max } = LIMITS.build
@@ -62,7 +62,7 @@ function languageIssues({ languages = [] }: Recipe): RecipeIssue[] {
   })
 }
 
-/** Paths that a recipe must not write, because they belong to the machine: they are created for each, or empty in a version. */
+/** These paths belong to the machine: each machine creates them, or they are empty in a version. */
 const OWNED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/etc/resolv.conf', '/etc/hostname', '/etc/hosts', '/etc/machine-id']
 
 export function pathIssues(path: string, given: string): RecipeIssue[] {

@@ -1,9 +1,6 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/**
- * Splits a line as Docker does. Quotes and escapes are kept for `expand`.
- * @returns null for an unclosed quote.
- */
+/** Splits as Docker does. Quotes and escapes are kept for `expand`. @returns null for an unclosed quote. */
 export function splitWords(text: string, escape: string): string[] | null {
   const words: string[] = []
   let word = ''
@@ -40,7 +37,6 @@ export interface Variables {
 export class TooLong extends Error {}
 
 /**
- * Expands variables.
  * @returns null for an unknown form.
  * @throws TooLong
  */

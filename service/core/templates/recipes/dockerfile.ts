@@ -40,7 +40,7 @@ const IGNORED: Readonly<Record<string, string>> = {
   VOLUME: 'all files of a workspace stay. RUN mkdir makes the directory',
 }
 
-/** Translates a Dockerfile to a recipe. Every step has its complete environment in `env`. */
+/** Every translated step has its complete environment in `env`. */
 export function translateDockerfile(text: string, build_args: Readonly<Record<string, string>> = {}): Translated {
   const { instructions, problems } = splitDockerfile(text)
   const state: State = {

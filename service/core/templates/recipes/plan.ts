@@ -99,11 +99,11 @@ function placeOf(mirror: string): { host: string; ports: readonly number[] } {
   return { host: hostname, ports: [port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)] }
 }
 
-/** The sources of the mirror. They do not become a part of the version, because no layer contains /tmp. */
+/** Not a part of the version, because no layer contains /tmp. */
 const SOURCES = '/tmp/.berth-sources'
 const MIRRORED = ['-o', 'Dir::Etc::SourceList=/dev/null', '-o', `Dir::Etc::SourceParts=${SOURCES}`]
 
-/** Writes the sources of the mirror. Security updates keep their own source. */
+/** Only the main archive is mirrored. Security updates keep their own source. */
 function sourcesOf(mirror: string): string {
   const lists = '/etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources'
   const text = mirror

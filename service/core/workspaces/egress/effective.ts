@@ -40,7 +40,7 @@ export interface Effective {
   revision: string
 }
 
-/** The policy in effect for a workspace (App, "Egress policy"). */
+/** The policy in effect (App, "Egress policy"). */
 export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'ceiling' | 'secret_ports'>): Effective {
   const { override, project, ceiling, secret_ports } = facts
   const set = (versioned: Versioned | null) => versioned?.policy ?? null

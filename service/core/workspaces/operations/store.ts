@@ -122,7 +122,7 @@ export function throwUnlessLocked(held: bigint | undefined, { workspace_ids }: W
   if (held !== BigInt(workspace_ids.length)) throw new StaleReadError('another operation holds the workspace')
 }
 
-/** Inserts a delete that has already succeeded. No process runs it; the caller only reads it. */
+/** A delete that has already succeeded: no process runs it, the caller only reads it. */
 export async function insertFinishedDelete(
   tx: ChangeTx,
   { id, now, ...about }: OperationTarget & Pick<NewOperation, 'id' | 'now'>,
@@ -138,7 +138,7 @@ export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
   await sql`select 1 from operations where id = ${id} for no key update`.execute(tx)
 }
 
-/** Reads and locks forks that wait for a capture. No process runs them yet. */
+/** No process runs these forks yet. */
 export async function readWaitingForks(tx: ChangeTx, source_workspace_id: string): Promise<{ id: string; workspace_id: string }[]> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`
     select id, workspace_id from operations
@@ -151,7 +151,7 @@ export async function releaseWorkspaceLock(tx: ChangeTx, operation_id: string, w
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Cancels an operation and releases all its workspace locks. */
+/** Releases all workspace locks of the operation. */
 export async function cancelOperation(tx: ChangeTx, id: string, now: Date, message = 'The workspace was deleted'): Promise<void> {
   const error = {
     code: 'canceled' as const,

@@ -11,7 +11,7 @@ export function newCredential(kind: Exclude<CredentialKind, 'cookie'>): string {
   return `${PREFIXES[kind]}${randomBytes(SECRET_BYTES).toString('base64url')}`
 }
 
-/** The cookie of a link. The link cannot be derived from its cookie. */
+/** The link cannot be derived from its cookie. */
 export function cookieOf(link: string): string {
   return `${PREFIXES.cookie}${createHmac('sha256', link).update(COOKIE_OF_LINK).digest('base64url')}`
 }

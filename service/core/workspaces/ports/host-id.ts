@@ -1,10 +1,10 @@
-/** The base32 alphabet of RFC 4648 in lower case, because host names are case-insensitive. It has no hyphen, which ends the port. */
+/** RFC 4648 in lower case, because host names are case-insensitive. It has no hyphen, which ends the port. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const CHARACTERS = 26 // of five bits each, for 128 bits
 const SPARE_BITS = 2n // at the end, always 0, so that each workspace has one name
 const SHAPE = /^[a-z2-7]{26}$/
 
-/** The workspace's part of a host name. portd (machine/internal/ports) parses the same form. */
+/** portd (machine/internal/ports) parses the same form. */
 export function hostIdOf(workspace_id: string): string {
   let bits = BigInt(`0x${workspace_id.replaceAll('-', '')}`) << SPARE_BITS
   let text = ''

@@ -14,7 +14,7 @@ const HOUR = 3600
 const { build, execution, exec, warm, wait } = LIMITS
 const BUILD_SECONDS = build.attempts_max * (build.seconds_max + wait.capacity_wait_seconds)
 
-/** All kinds of work under way. Uploads are absent: they wait for their caller, and the api removes them after a day. */
+/** Uploads are absent: they wait for their caller, and the api removes them after a day. */
 export const WORK_KINDS = {
   execution: {
     row: 'executions: queued or running',
