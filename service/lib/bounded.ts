@@ -123,10 +123,7 @@ function leave(queue: FairQueue, name: string, waiter: Waiter): boolean {
   return true
 }
 
-/**
- * @returns a semaphore that runs this much work at once, and the rest in order. It has no limit of waiting work, so its callers must limit
- * that.
- */
+/** @returns a semaphore that runs this much work at once, and the rest in order. Any amount may wait, so its callers must limit it. */
 export function createSemaphore(at_once: number): <T>(work: () => Promise<T>) => Promise<T> {
   const only = createFairSemaphore({ at_once }, unreachable)
   return (work) => only.run('', work)

@@ -1,4 +1,4 @@
-/** Source of time that a test can replace. */
+/** A source of time that tests can replace. */
 export interface Clock {
   now(): Date
   /** A monotonic clock, for timeouts and ages. */

@@ -35,8 +35,8 @@ type Given<C extends AppCode | CellCode, R> =
   Nothing extends DetailsFor<C, R> ? [options?: OptionsOf<DetailsFor<C, R>>] : [options: OptionsOf<DetailsFor<C, R>>]
 
 /**
- * Creates the refusal of a call: `throw fail('conflict', 'already_running', 'The workspace is already running')`.
- * @param reason becomes `details.reason`, and must be one of the code's; null if the code is used without a reason.
+ * Creates a refusal: `throw fail('conflict', 'already_running', 'The workspace is already running')`.
+ * @param reason becomes `details.reason`, and must be one of the code's; null if the code is used alone.
  * @param message a plain English sentence for people, without secrets or internal names.
  */
 export function fail<C extends AppCode | CellCode, R extends ReasonOf<C> | null>(

@@ -136,7 +136,7 @@ export type FailpointHit = (name: FailpointName) => Promise<void> | void
 
 const armed = new Map<FailpointName, FailpointHit>()
 
-/** A point at which tests interrupt the process. If nothing is armed, it costs one check of an empty map. */
+/** Costs one check of an empty map if no failpoint is armed. */
 export function failpoint(name: FailpointName): Promise<void> | void {
   return armed.size === 0 ? undefined : armed.get(name)?.(name)
 }

@@ -5,7 +5,7 @@ import type { Clock } from './clock.ts'
 /** Creates ascending UUIDv7, even if the clock is set back, so that pages of a list keep their order. */
 export interface Ids {
   next(): string
-  /** Notes an id of another process: later ids of this one must be greater. */
+  /** Later ids of this process must be greater than this one. */
   seen(id: string): void
 }
 

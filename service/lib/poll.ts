@@ -10,9 +10,9 @@ export interface Tick {
 }
 
 /**
- * Finds gaps in the observation of this process. After a jump of the clock forward, or a standstill of process or computer, everything
- * counts as used from this time on.
- * Otherwise every workspace without observed use would seem idle and end at once.
+ * Finds gaps in the process's own observation. After a jump forward, or a standstill of process or computer, everything counts as used from
+ * this time on.
+ * Otherwise every unobserved workspace would seem idle and end at once.
  */
 function watchTime(clock: Clock, started_at: Date): () => Tick {
   let since = started_at
@@ -134,8 +134,8 @@ interface PollerOptions {
 
 /**
  * Polls at an interval, one pass at a time, until it is closed. A failed pass is reported and does not stop the poller.
- * Unlike a call of `oneAtATime`, a poke during a pass causes another pass: the current one may have read before the row that the poke is
- * about was written.
+ * A poke during a pass causes another pass, unlike a call of `oneAtATime`: the current pass may have read before the announced row was
+ * written.
  */
 export function startPoller({ every_ms, look, failed }: PollerOptions): Poller {
   let closed = false
