@@ -8,7 +8,7 @@ export interface Buckets {
 }
 
 export interface BucketSize {
-  /** Size of a full bucket, which is the largest burst. An empty bucket is refilled evenly in `seconds`. */
+  /** The largest burst. An empty bucket is refilled evenly in `seconds`. */
   tokens: number
   seconds: number
   names_max: number

@@ -37,7 +37,7 @@ export interface ToolCaller {
   workspace_id: string
   ownership_epoch: number
   agent_session_id: string
-  /** Session in which a person made the token; null: not in the token. */
+  /** Session in which a person created the token; null: the token names none. */
   person_session_id: string | null
   tools: Tool[]
   issued_at_seconds: number

@@ -173,10 +173,7 @@ function issueOf(error: ErrorObject): Omit<Finding, 'in'> {
   return { path, message: `${error.message ?? 'is not valid'}${allowed}`, unknown_name: false }
 }
 
-/**
- * The refusal of an invalid request. App: always 422. Cell: 400 for parameters and unknown fields, 422 for values of known fields (Cell,
- * "Errors").
- */
+/** App: always 422. Cell: 400 for parameters and unknown fields, 422 for values of known fields (Cell, "Errors"). */
 function invalid(surface: Surface, findings: Finding[]): Failure {
   const issues: Issue[] = findings.map(({ in: _in, unknown_name: _unknown, ...issue }) => issue)
   const malformed = surface === 'cell' && findings.some((finding) => finding.in !== 'body' || finding.unknown_name)

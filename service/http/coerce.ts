@@ -9,7 +9,7 @@ const COERCIONS: Partial<Record<string, Coercion>> = {
   boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
 }
 
-/** Conversions of the parameters that are not strings. Text that cannot be converted stays text, and the schema refuses it. */
+/** Conversions of parameters that are not strings. Text that cannot be converted is passed on, and the schema refuses it. */
 export function coercionsOf(schema: TSchema | undefined): ReadonlyMap<string, Coercion> {
   const { properties = {} } = (schema ?? {}) as { properties?: Record<string, { type?: string }> }
   const found = new Map<string, Coercion>()

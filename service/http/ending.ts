@@ -48,7 +48,7 @@ const CLIENT_GONE = 499 // used only in logs and metrics: the client disconnecte
 /** Ends a call: aborts its signal, disposes its ticket, and writes its log line and metric. */
 export class Ending {
   who: Who | null = null
-  /** For a WebSocket: 101, or the status of the refusal that ended it. */
+  /** Set for a WebSocket only: 101, or the status of the refusal that ended it. */
   status: number | null = null
   readonly #endings: Endings
   readonly #route: Route | null
@@ -129,7 +129,7 @@ export class Ending {
   }
 }
 
-/** Shortens a path. Credentials must be masked before, because a shortened credential would not be recognized. */
+/** Credentials must be masked before, because a shortened credential would not be recognized. */
 function shortened(path: string): string {
   const most = LIMITS.log.path_characters_max
   return path.length <= most ? path : `${path.slice(0, most)}…`

@@ -199,7 +199,7 @@ test('an idempotency key has 1-255 visible ASCII characters, and a decided refus
   assert.equal((await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'k' })).status, 404)
   assert.deepEqual(events, ['kept not_found'])
   const unkept = await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'unkept' })
-  assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // the refusal could not be stored, so a repeat may get another result
+  assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // not stored, so a repeat may get another result
 })
 
 test('a body may have 32 levels: one more is 422 on App and 400 on the gateway, whatever the body is', async () => {

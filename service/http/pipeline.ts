@@ -30,9 +30,9 @@ export interface Idempotency<Deps, Ticket> {
   /** @returns the answer of an earlier call with this key; null: none. Refuses a key that was used for another request. */
   replay(call: Call, deps: Deps, ticket: Ticket): Promise<Reply | null>
   /**
-   * Stores a refusal for repeats. The transaction of a successful change stores its own answer instead.
-   * @returns null if the refusal was stored; else the outcome that a concurrent call with the key stored first. That outcome is the answer
-   * of this call too.
+   * Stores a refusal for repeats. Successful changes are stored by their own transaction.
+   * @returns null if the refusal was stored; else the outcome that a concurrent call with the key stored first. It is the answer of this
+   * call too.
    */
   keepRefusal(call: Call, failure: Failure, deps: Deps): Promise<Reply | null>
 }
@@ -114,7 +114,7 @@ function openApp<Deps, Ticket>({ options, websockets }: Serving<Deps, Ticket>): 
     exposeHeadRoutes: surface === 'app', // the gateway's reads wake machines and stream: HEAD has no meaning there
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: maxHeaderSize }, // any length that the HTTP parser accepts reaches the check of the parameter
+    routerOptions: { maxParamLength: maxHeaderSize }, // so that any length that the HTTP parser accepts reaches the check of the parameter
     requestTimeout: 120_000,
     // Other upgrade requests are answered as plain requests (RFC 9110, 7.8).
     http: { shouldUpgradeCallback: (request) => websockets.wants(request) },
@@ -200,7 +200,7 @@ function addRoutes<Deps, Ticket>(app: FastifyInstance, serving: Serving<Deps, Ti
         method: route.method,
         url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
         handler,
-        // Content type errors are judged where the body is read, after authentication.
+        // Content type errors are refused where the body is read, after authentication.
         // oxlint-disable-next-line typescript/no-misused-promises -- the framework waits for it, its type does not say so
         errorHandler: (error, request, reply) =>
           isContentTypeError(error)
@@ -227,10 +227,7 @@ function handleOf(app: FastifyInstance, websockets: WebSockets, in_progress: Cal
   }
 }
 
-/**
- * Whether an error is a wrong content type. Fastify checks content types before the handler: they must be well-formed, and a QUERY must
- * have one.
- */
+/** Fastify checks content types before the handler: they must be well-formed, and a QUERY must have one. */
 function isContentTypeError(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   return code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE'

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { fail } from '../lib/fail.ts'
 import { drainBody } from './drain.ts'
 
-/** The rest of a refused body is read for a short time only, so that a sender that stalls gets its refusal soon. */
+/** Short, so that a sender that announces a large body and stalls gets its refusal soon. */
 const REFUSED = { bytes_max: 64 << 20, ms_max: 1000 }
 
 /** @returns null if the request has no body */

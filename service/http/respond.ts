@@ -13,7 +13,7 @@ import type { LogShare } from './log-share.ts'
 export const NO_STORE = 'no-store'
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** Sends an answer. With `declared`, undeclared answers are refused. */
+/** With `declared`, undeclared answers are refused. */
 export async function send(declared: Declared | null, request: FastifyRequest, reply: FastifyReply, answer: Reply): Promise<FastifyReply> {
   if ('websocket' in answer) throw new Error('a WebSocket was answered to a request that asked for none')
   if ('stream' in answer) {
@@ -27,7 +27,7 @@ export async function send(declared: Declared | null, request: FastifyRequest, r
   reply.code(answer.status).header('x-request-id', request.id).header('cache-control', NO_STORE)
   if (answer.headers) reply.headers(answer.headers)
   if (answer.body instanceof Uint8Array) return reply.send(answer.body)
-  // No compiled serializers: they drop undeclared properties, and JSON.stringify is as fast for rows of this size.
+  // No compiled serializers are used: they drop undeclared properties, and JSON.stringify is as fast for rows of this size.
   const json = jsonOf(answer)
   return json === undefined ? reply.send() : reply.header('content-type', JSON_TYPE).send(json)
 }

@@ -50,7 +50,7 @@ export function createWebSockets(surface: Surface, routes: readonly Route[], ids
     noServer: true,
     maxPayload: MESSAGE_BYTES_MAX,
     perMessageDeflate: false,
-    handleProtocols: (offered) => (offered.has(ATTACH_PROTOCOL) ? ATTACH_PROTOCOL : false), // never the protocol that carries a token
+    handleProtocols: (offered) => (offered.has(ATTACH_PROTOCOL) ? ATTACH_PROTOCOL : false), // never selects the protocol that carries a token
   })
   server.on('headers', (headers, request) => {
     const id = request_ids.get(request)
