@@ -86,7 +86,7 @@ export type StartupState =
   | { state: 'running'; step: string }
   | { state: 'failed'; step: string; reason: StartupReason; exit_code: number | null; output_tail: string }
 
-/** An attached volume of a machine. Triggers of `volume_attachments` write these. */
+/** Triggers of `volume_attachments` write these. */
 export interface MachineVolume {
   volume_id: string
   place: number

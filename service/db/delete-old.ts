@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './database.ts'
 import type { Database } from './schema.ts'
 
-/** Rows of one statement, few enough that locks are short and the statement timeout is not reached. */
+/** Few rows per statement: locks are short, and the statement timeout is not reached. */
 const ROWS = 1000
 const TURNS_MAX = 1000
 

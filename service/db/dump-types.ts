@@ -12,7 +12,7 @@ interface Column {
   checks: string[]
 }
 
-/** TypeScript types of column types. The driver returns numeric as text, since it may exceed a number. */
+/** The driver returns numeric as text, since it may exceed a number. */
 const TYPES: Readonly<Record<string, string>> = {
   uuid: 'string',
   text: 'string',

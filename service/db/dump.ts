@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from './database.ts'
 
-/** Prints the schema for reviews; it is never executed. pg_dump is not used, because the embedded PostgreSQL does not contain it. */
+/** The schema for reviews, which is never executed. The embedded PostgreSQL has no pg_dump. */
 export async function dumpSchema(db: Db): Promise<string> {
   const { rows } = await sql<{ part: string }>`
     with relations as (

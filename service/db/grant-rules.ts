@@ -9,7 +9,7 @@ export function wantedRights(): Right[] {
   return tables().flatMap(([table, roles]) => ROLES.flatMap((role) => rightsOf(table, role, roles[role])))
 }
 
-/** Computes the statements that change the rights to the wanted ones. Rights of tables that grants.ts does not name are not changed. */
+/** Rights of tables that grants.ts does not name are not changed. */
 export function grantChanges(actual: Right[]): string[] {
   const wanted = wantedRights()
   const kinds = new Map([...actual.filter(({ table }) => table in GRANTS), ...wanted].map((right) => [kindOf(right), right]))
@@ -18,7 +18,7 @@ export function grantChanges(actual: Right[]): string[] {
 
 function changesOf(right: Right, actual: Set<string | null>, wanted: Set<string | null>): string[] {
   const takes_table = actual.has(null) && !wanted.has(null)
-  // If the right on the table is revoked, the rights on its columns are revoked with it and must be granted again.
+  // Revoking a right on a table also revokes it on its columns, which are then granted again.
   const kept = takes_table ? new Set<string | null>() : actual
   const taken = takes_table ? [null] : [...kept].filter((column) => !wanted.has(column))
   const given = [...wanted].filter((column) => !kept.has(column))

@@ -27,7 +27,7 @@ export const AUDIT_GRANTS = {
     api: { select: 'all', insert: 'all', update: ['sequence', 'sha256', 'dropped_sequence', 'dropped_sha256'] },
     cell: {},
   },
-  // The api reads only these columns, which limits and the check for duplicates need.
+  // The columns that limits and the check for duplicates need.
   feedback: {
     api: {
       select: ['id', 'received_at', 'organization_id', 'principal_id', 'message_sha256', 'duplicate_of'],

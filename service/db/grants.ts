@@ -3,7 +3,7 @@ import { PAYMENT_GRANTS } from './grants-payment.ts'
 import { PEOPLE_GRANTS } from './grants-people.ts'
 import type { Database } from './schema.ts'
 
-/** Rights of a process on a table. `all` includes future columns. Operators' commands and migrations act as the owner. */
+/** `all` includes future columns. Operators' commands and migrations act as the owner. */
 export interface Rights<Column> {
   select?: 'all' | readonly Column[]
   insert?: 'all' | readonly Column[]
@@ -68,7 +68,7 @@ export const GRANTS = {
     },
   },
   ...PEOPLE_GRANTS,
-  // The api has an update right because locking a row requires one.
+  // The api's update right also lets it lock a template.
   templates: { api: { select: 'all', insert: 'all', update: ['archived_at'] }, cell: READS },
   // The cell creates versions and never changes them.
   template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: { select: 'all', insert: 'all' } },

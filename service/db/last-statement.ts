@@ -58,7 +58,7 @@ class LastStatementDriver extends PostgresDriver {
     return connection
   }
 
-  /** Holds the last statement back until the commit. Any statement after it, except commit or rollback, is a bug. */
+  /** Any statement after the last one, except commit or rollback, is a bug. */
   #holdLasts(connection: DatabaseConnection): void {
     this.#seen.add(connection)
     const send = connection.executeQuery.bind(connection)

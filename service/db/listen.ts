@@ -26,7 +26,7 @@ export const API_CHANNELS: Channels = new Map<string, Channel>([
   ['berth_revocation_api', 'berth_revocation'],
 ])
 
-/** The channels of a cell, named as in the database function cell_channel. */
+/** Named as in the database function cell_channel. */
 export function cellChannels(cell_id: string): Channels {
   const told_of_cells = [
     'berth_operation',
@@ -52,7 +52,7 @@ export function cellChannels(cell_id: string): Channels {
 export interface Listener {
   on(channel: Channel, heard: (id: string | null) => void): () => void
   lost_ms(): number
-  /** Process id of the connection's backend; null: there is no connection. */
+  /** Process id of the backend; null: no connection. */
   pid(): number | null
   close(): Promise<void>
 }

@@ -62,7 +62,7 @@ interface Applied {
 }
 
 async function readApplied(client: pg.Client, files: MigrationFile[]): Promise<Applied[]> {
-  // Adds missing hashes. Releases without hashes applied the same released files, so their hashes are known.
+  // Releases without hashes applied the same files, so their hashes are known.
   for (const { name, sha256 } of files) {
     await client.query('update kysely_migration set sha256 = $2 where name = $1 and sha256 is null', [name, sha256])
   }
@@ -118,7 +118,7 @@ async function applyGroup(client: pg.Client, group: MigrationFile[]): Promise<vo
   })
 }
 
-const OUTSIDE_LOCK_WAIT_MS = 60_000 // longer than in a transaction, because ordinary statements do not queue behind this lock
+const OUTSIDE_LOCK_WAIT_MS = 60_000 // may be longer: ordinary statements do not queue behind this lock
 
 async function applyOutside(client: pg.Client, file: MigrationFile): Promise<void> {
   const { rows } = await client.query<{ lock_timeout: string }>('show lock_timeout')
@@ -171,7 +171,7 @@ async function inTransaction(client: pg.Client, work: () => Promise<void>): Prom
   }
 }
 
-/** Retries after a short lock timeout, because a statement that waits for a lock blocks all later ones. */
+/** Retries with a short timeout, because a statement that waits for a lock blocks all later ones. */
 async function retrying(group: MigrationFile[], { tries = TRIES }: MigrateOptions, work: () => Promise<void>): Promise<void> {
   for (let tried = 1; ; tried++) {
     try {

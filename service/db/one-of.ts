@@ -1,8 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/**
- * Compares a single id without a list: PostgreSQL reuses the plan of a single id, but plans each time for a list, whose length is unknown.
- */
+/** PostgreSQL reuses the plan for a single id. For a list, whose length is unknown, it plans each time. */
 export function oneOf(ids: readonly string[]): RawBuilder<string> {
   return ids.length === 1 ? sql`${ids[0]}::uuid` : sql`any(${ids}::uuid[])`
 }

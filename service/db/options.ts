@@ -17,7 +17,7 @@ export function connectionConfig(options: DatabaseOptions): pg.ClientConfig {
     connectionString: options.url,
     application_name: options.application_name,
     ...(options.role === null ? {} : { options: `-c role=${options.role}` }),
-    connectionTimeoutMillis: 2000, // a database that is down fails calls after two seconds
+    connectionTimeoutMillis: 2000, // calls fail after two seconds if the database is down
     statement_timeout: 10_000,
     keepAlive: true,
   }

@@ -7,7 +7,7 @@ import { openWatchedPool } from './watched-pool.ts'
 
 export type Tx = Transaction<Database>
 
-/** Runs named queries. A name must always be used with the same text. */
+/** A name must always be used with the same text. */
 export interface Reader {
   rows<Row>(name: string, text: string, values: unknown[]): Promise<Row[]>
 }

@@ -6,8 +6,7 @@ import type pg from 'pg'
  */
 export function isResponsive(client: pg.Client, within_ms: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  // The decision is deferred to an immediate. After a standstill the event loop runs timers first, then reads sockets, and runs immediates
-  // last.
+  // In an immediate: after a standstill the event loop runs timers first, then reads sockets, and runs immediates last.
   const deadline = setTimeout(() => setImmediate(() => resolve(false)), within_ms)
   client.query('select 1').then(
     () => resolve(true),

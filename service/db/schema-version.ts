@@ -15,8 +15,7 @@ export async function checkSchema(options: DatabaseOptions): Promise<void> {
 }
 
 /**
- * Checks the applied migrations. A newer schema is accepted while none of its migrations needs a newer process, because other computers may
- * still run the earlier version.
+ * A newer schema is accepted while none of its migrations needs a newer process, because other computers may still run the earlier version.
  * @param known names of this version's migrations
  * @returns null if there is no problem
  */

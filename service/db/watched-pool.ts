@@ -8,8 +8,7 @@ const PATIENCE_MS = 1000
 const ANSWERS_WITHIN_MS = 1500
 
 /**
- * A pool that probes the server while a statement is slow. A stopped server keeps its sockets open and does not enforce its statement
- * timeout, so its connections are closed.
+ * A stopped server keeps its sockets open and does not enforce its statement timeout, so the pool probes it.
  * A server that answers a probe is only busy, and its statement may continue.
  */
 export function openWatchedPool(options: DatabaseOptions): pg.Pool {
@@ -48,8 +47,8 @@ const PREPARED_LIST_MAX = 100
 const names = new Map<string, string>()
 
 /**
- * Names statements, so that each connection parses and plans them once: for short ones that takes longer than execution.
- * A statement with `*` is not prepared, because a migration would invalidate it.
+ * Each connection parses and plans a named statement once: for short ones that takes longer than execution.
+ * A statement with `*` is not named, because a migration would invalidate it.
  */
 function preparing(given: unknown[]): unknown[] {
   const [text, values, ...rest] = given
