@@ -25,7 +25,7 @@ import (
 const (
 	prepareMax  = 10 * time.Minute
 	exitRunning = 3
-	openFiles   = 65_536 // api and cell hold thousands of streams
+	openFiles   = 65_536 // api and cell hold thousands of streams, and inherit this limit
 )
 
 // The kernel drops a parent death signal when the thread that requested it ends. So the requesting thread must live as

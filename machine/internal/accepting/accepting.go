@@ -1,4 +1,4 @@
-// Package accepting accepts connections even after the process or computer ran out of file descriptors.
+// Package accepting accepts connections, and goes on after the process or computer ran out of file descriptors.
 package accepting
 
 import (

@@ -19,7 +19,7 @@ func (g *Group) OfferMemory() error {
 	if err != nil {
 		return err
 	}
-	zswap, _ := os.ReadFile("/sys/module/zswap/parameters/enabled") // the kernel may have no zswap
+	zswap, _ := os.ReadFile("/sys/module/zswap/parameters/enabled") // an error means that the kernel has no zswap
 	if !isCompressed(string(swaps), string(zswap)) {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (v *versionTwo) reclaimFrozen(group string) error {
 			return err
 		}
 		err = write(v.file(group, "memory.reclaim"), strconv.Itoa(reclaimStep))
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, os.ErrNotExist) { // nothing more to reclaim; a kernel before 5.19
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, os.ErrNotExist) { // nothing more can be reclaimed; or the kernel (before 5.19) cannot reclaim
 			return nil
 		}
 		if err != nil {

@@ -86,7 +86,7 @@ func (v *versionTwo) setWeight(group string, percent int) error {
 	return write(v.file(group, "cpu.weight"), strconv.Itoa(percent))
 }
 
-// An out-of-memory kill ends the whole group: half a sandbox is useless.
+// The kernel's out-of-memory kill ends the whole group, because a part of a sandbox is useless.
 func (v *versionTwo) setLimits(group string, l Limits) error {
 	failed := v.setWeight(group, l.weight())
 	if v.has("cpu") {
@@ -138,7 +138,7 @@ func (v *versionTwo) protect(group string, bytes int64) error {
 
 func (v *versionTwo) noSwap(group string) error {
 	err := write(v.file(group, "memory.swap.max"), "0")
-	if errors.Is(err, os.ErrNotExist) { // a kernel without swap
+	if errors.Is(err, os.ErrNotExist) { // the kernel has no swap
 		return nil
 	}
 	return err

@@ -16,7 +16,7 @@ type start struct {
 	done    chan error
 }
 
-// Every id maps to itself: the reader may read any file of the disk, but has no privileges on the host.
+// Every user id maps to itself, so the reader may read any file of the disk. It has no privileges on the host.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWCGROUP
 

@@ -15,7 +15,7 @@ import (
 
 // RemovedSlot is a slot that Adopt removed, because its sandbox does not run or was never finished.
 type RemovedSlot struct {
-	Record Record   // zero if unreadable
+	Record Record   // zero if the file is unreadable
 	Ended  bool     // the slot was a running machine, so its end must be reported
 	Stuck  *Sandbox // a machine that could not be removed; it must be removed before its workspace gets another
 }

@@ -54,7 +54,7 @@ type Engine struct {
 	releases ongoing.Group // network releases in the background
 	headroom atomic.Int64
 
-	tellsAddresses atomic.Pointer[bool] // whether the engine can change a sandbox's address (builds of machine/runsc can); nil: not yet known
+	tellsAddresses atomic.Pointer[bool] // whether the engine can change a sandbox's address (builds of machine/runsc can); nil: not tested yet
 
 	mu   sync.Mutex
 	held map[string]bool // slots that this process owns; all others are orphans

@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	Assembling = "assembling" // not reported to a caller yet; removed when hostd restarts
+	Assembling = "assembling" // not reported to a caller yet, so removed when hostd restarts
 	Running    = "running"
 	Pausing    = "pausing" // a pause or resume was not confirmed: ask the sandbox
 	Paused     = "paused"

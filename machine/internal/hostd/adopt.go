@@ -35,7 +35,7 @@ func (h *Host) adopt(ctx context.Context) error {
 			continue
 		}
 		h.stock.noteStart(s.Record().Claim.Layers)
-		// An interrupted checkpoint may have left the machine without its CPU limit.
+		// handOver sets the limits again: an interrupted checkpoint may have left the machine without its CPU limit.
 		if err := h.handOver(s); err != nil && !s.Ended() {
 			h.log.Error("a machine may be without its limits", "slot", s.Slot, "error", err)
 		}

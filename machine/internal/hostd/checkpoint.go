@@ -161,7 +161,7 @@ func (h *Host) flush(disk, owner, dir string) error {
 	return h.pool.DeleteSubvolume(thrown)
 }
 
-// A suspend may use the pool's reserve, because it frees the machine. A copy may not.
+// checkCheckpointSpace lets a suspend use the pool's reserve, but no copy.
 func (h *Host) checkCheckpointSpace(s *engine.Sandbox, isCopy, diskOnly bool) error {
 	_, memory, _, err := h.groups.Get(s.Slot).Stats()
 	if err != nil {

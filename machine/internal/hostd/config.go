@@ -42,7 +42,7 @@ type Config struct {
 	Slots            SlotsConfig    `json:"slots"`
 	Shells           ShellsConfig   `json:"shells"`
 	Capacity         CapacityConfig `json:"capacity"`
-	// SecretsSocket "" disables secret injection.
+	// SecretsSocket is the socket for the cell's answers; "" disables secret injection.
 	SecretsSocket  string `json:"secrets_socket,omitempty"`
 	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: the user nobody
 	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`

@@ -55,7 +55,7 @@ type endedCounters struct {
 
 const (
 	countersKept    = 10 * time.Minute
-	countersLooseAt = 1024 // size at which old entries are removed
+	countersLooseAt = 1024 // number of entries above which old ones are removed
 )
 
 func (l *lastCounters) keep(owner string, stats wire.MachineCounters, now time.Time) {

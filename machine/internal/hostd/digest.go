@@ -126,7 +126,7 @@ func (d digester) segment(ctx context.Context, file *os.File, start, end int64, 
 		if offset >= hole {
 			data, after, err := nextData(file, offset)
 			if errors.Is(err, unix.ENXIO) {
-				break // only a hole follows
+				break // the rest is a hole
 			}
 			if err != nil {
 				return nil, err

@@ -28,7 +28,7 @@ type measurement struct {
 const (
 	lookTime     = time.Second
 	lookTimeLate = 5 * time.Second // longer than a commit, which may have hidden a change
-	lookCost     = 20              // after a measurement, pause this many times its duration
+	lookCost     = 20              // after a measurement, this many times its duration passes before the next
 
 	blankRoomMin = 64 << 20 // a machine whose blank disk has less free space cannot work
 )

@@ -38,7 +38,7 @@ type openReader struct {
 	disk   string // disk of a running machine; "" for a hibernated workspace
 	seen   time.Time
 	used   time.Time    // last time it was handed out; guarded by diskReads.mu
-	end    func() error // runs once, for all callers
+	end    func() error // can be called by several callers, and runs once
 }
 
 func (h *Host) readDisk(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {

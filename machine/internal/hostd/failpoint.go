@@ -95,7 +95,7 @@ func (f *failpoints) at(name string) error {
 		return nil
 	case "kill9":
 		unix.Kill(os.Getpid(), unix.SIGKILL)
-		select {} // the signal is on its way; no further step may run
+		select {} // waits for the signal, so that no further step runs
 	case "stop":
 		return unix.Kill(os.Getpid(), unix.SIGSTOP)
 	}

@@ -152,7 +152,7 @@ func engineConfig(c Config) engine.Config {
 		HeadroomBytes: int64(c.MemoryHeadroomMiB) << 20}
 }
 
-// Agent keys and manifest seals derive from the host key.
+// hostKey reads the key from which agent keys and manifest seals are derived, or makes it.
 func hostKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) == 32 {

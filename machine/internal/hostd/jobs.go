@@ -27,7 +27,7 @@ type jobs struct {
 type workspaceQueue struct {
 	fence int64
 	turn  chan struct{} // holds one token while a job runs
-	users int           // holder and waiters of the queue
+	users int           // number of callers that hold or wait for the queue
 	known map[jobKey]*job
 }
 

@@ -93,7 +93,7 @@ func (h *Host) noticeEnd(s *engine.Sandbox) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.machines[claim.Owner] != s || h.stopping[s] {
-		return // changed since the check above
+		return // another goroutine has reported it since the check above
 	}
 	delete(h.machines, claim.Owner)
 	h.dead[claim.Owner] = append(h.dead[claim.Owner], s)

@@ -60,7 +60,7 @@ func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 		if release, cause = h.engine.Hold(m.Engine, m.AgentSHA256); cause == nil {
 			return release, nil
 		}
-		why = wire.RefusedEngineNotKept // removed since the check
+		why = wire.RefusedEngineNotKept // collected since the check
 	}
 	return nil, h.memoryRefusal("checkpoint_incompatible", memoryRefusals[why], why, m, cause)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The file lists objects that have no database row but may hold user data. The cell decides which objects are in
-// quarantine and when they are deleted.
+// The file lists objects that no database row names but that are not provably garbage. The cell decides what is in
+// quarantine and when it is deleted.
 const quarantineName = "quarantine.json"
 
 type quarantined struct {

@@ -153,7 +153,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	return s, h.awaitRestored(ctx, r, s, m)
 }
 
-// openImage uses the files of the source if they are in the page cache. A copy's parts have the same bytes.
+// openImage prefers the source's open files, which are in the page cache. A copy's parts have the same bytes.
 func (h *Host) openImage(dir string) ([]*os.File, error) {
 	if image := h.warm.take(dir); image != nil {
 		return image, nil

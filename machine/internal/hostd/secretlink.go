@@ -26,7 +26,7 @@ type secretLinks struct {
 
 	mu    sync.Mutex
 	link  *secretLink
-	told  map[netip.Addr]bool // machines of which a proxy may have secrets
+	told  map[netip.Addr]bool // machines that a proxy may have been told of
 	alone chan struct{}       // closed when no proxy of an earlier hostd serves
 	once  sync.Once
 }
@@ -123,7 +123,7 @@ func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.Sec
 
 // forget must be called before the next machine gets the address.
 func (l *secretLinks) forget(machine netip.Addr) {
-	_ = l.tell(context.Background(), machine, nil) // a proxy that does not acknowledge is ended, and its successor reads the router's state
+	_ = l.tell(context.Background(), machine, nil) // if the proxy does not acknowledge, it is ended, and the next one reads the router's state
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.told, machine)

@@ -15,7 +15,7 @@ import (
 
 type request interface{ Caller() wire.Fence }
 
-// Handler serves the verbs of wire/hostd.go.
+// Handler serves the verbs that wire/hostd.go describes.
 func (h *Host) Handler() http.Handler {
 	mux := http.NewServeMux()
 	// These verbs make new objects, so a repeat gets the first answer. The other verbs are idempotent.

@@ -96,7 +96,7 @@ func (h *Host) unpause(ctx context.Context, r wire.Fenced) (struct{}, error) {
 	if err := h.points.at("unpause.resume"); err != nil {
 		return struct{}{}, err
 	}
-	// A frozen sandbox answers no request, not even on its control socket.
+	// A frozen sandbox answers no request, not even on its control socket, so it is thawed first.
 	if err := h.groups.Get(s.Slot).Thaw(); err != nil {
 		return struct{}{}, err
 	}
@@ -135,7 +135,7 @@ func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 
 func (h *Host) deleteDisks(ctx context.Context, r wire.DeleteRequest) (struct{}, error) {
 	s := h.machine(r.Owner())
-	if err := h.clearDead(ctx, r.Owner()); err != nil { // a dead machine may still have a disk mounted
+	if err := h.clearDead(ctx, r.Owner()); err != nil { // an ended machine may still have a disk mounted
 		return struct{}{}, err
 	}
 	for _, name := range r.Names {

@@ -266,7 +266,7 @@ func (k *warmPool) add(ctx context.Context, kind string) error {
 // kinds are available, disks come first, because they take the least time.
 func (k *warmPool) missing() string {
 	if k.host.refusesEngine(k.host.engine.Version()) {
-		return "" // a refused engine's sandboxes could not be used
+		return "" // sandboxes of a refused engine could not be used
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -132,7 +132,7 @@ func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
 func (r *Router) ReleaseInTurn(turn func(slot string) (end func())) { r.releaseTurn = turn }
 
 func (r *Router) connect(s *slot) error {
-	r.remember(s, func() { s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen() }) // set before the machine can send
+	r.remember(s, func() { s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen() }) // set before the rules permit the machine to send
 	err := r.alter(func() error {
 		conn := r.rules.conn
 		r.fitFlows(conn)

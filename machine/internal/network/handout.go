@@ -70,7 +70,7 @@ func handOut(place Place) (*Handout, error) {
 }
 
 func packetSocket(link int) (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: otherwise the socket would receive frames of other links before it is bound
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: otherwise the socket would receive frames before it is bound
 	if err != nil {
 		return nil, fmt.Errorf("packet socket: %w", err)
 	}

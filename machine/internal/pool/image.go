@@ -17,7 +17,7 @@ import (
 const (
 	hostMarginBytes = 128 << 20  // bytes that must be free on the host's file system after a new image
 	imageMinBytes   = 256 << 20  // mkfs.btrfs refuses less than about 110 MiB
-	fsNoCow         = 0x00800000 // FS_NOCOW_FL
+	fsNoCow         = 0x00800000 // FS_NOCOW_FL of linux/fs.h
 )
 
 // createImage allocates every byte. A sparse file could not grow on a full host, and the pool would become read-only.

@@ -85,7 +85,7 @@ func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (Dis
 	return room, nil
 }
 
-// SetCapacity sets the kernel's limit.
+// SetCapacity sets the capacity's Limit as the kernel's limit.
 func (p *Pool) SetCapacity(workspace string, room DiskCapacity) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (p *Pool) SetCapacity(workspace string, room DiskCapacity) error {
 	return p.setLimit(p.WorkspaceDir(workspace), uint64(max(room.Limit, 1)))
 }
 
-// CapacityOf reads the kernel's use and limit.
+// CapacityOf reads the kernel's counted bytes and limit.
 func (p *Pool) CapacityOf(workspace string) (DiskCapacity, error) {
 	used, err := p.DiskBytes(workspace)
 	if err != nil {
@@ -112,7 +112,7 @@ type Change struct {
 	Any       bool  // files were made, deleted or written to
 }
 
-// ChangeOf is zero if the kernel does not report its reservations.
+// ChangeOf reads the change of a workspace. It is zero if the kernel does not report its reservations.
 func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	group, err := p.groupID(workspace)
 	if err != nil {

@@ -40,5 +40,5 @@ func hasWriter(path string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("whether %s is open for writing: %w", path, err)
 	}
-	return false, nil // the lease ends with the descriptor
+	return false, nil // closing the descriptor ends the lease
 }

@@ -20,7 +20,7 @@ func (p *Pool) volumeDir(id string) string { return filepath.Join(p.volumes(), c
 // VolumePath is the directory that machines mount.
 func (p *Pool) VolumePath(id string) string { return filepath.Join(p.volumeDir(id), "data") }
 
-// HasVolume is false for an unfinished volume.
+// HasVolume reports whether the volume exists and is complete.
 func (p *Pool) HasVolume(id string) bool {
 	var stat unix.Stat_t
 	return unix.Lstat(p.VolumePath(id), &stat) == nil && stat.Ino == subvolInode

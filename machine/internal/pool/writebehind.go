@@ -13,7 +13,7 @@ type writeBehind struct {
 	delay  time.Duration
 
 	mu     sync.Mutex
-	wanted bool          // by a request that the running commit may not cover
+	wanted bool          // a request came that the running commit may not cover
 	idle   chan struct{} // closed when no request is pending; nil if none is
 }
 
@@ -68,7 +68,7 @@ func (b *writeBehind) wait() {
 // WaitDurable returns when all disks made by CreateDisk are durable.
 func (p *Pool) WaitDurable() { p.behind.wait() }
 
-// Commit updates quota groups' counters with all data that the kernel has written out.
+// Commit commits the file system, so that quota groups' counters include all data that the kernel has written out.
 func (p *Pool) Commit() error { return p.commit() }
 
 // commit writes no file data, unlike Sync. Other guests may have much dirty data.

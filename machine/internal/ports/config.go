@@ -1,4 +1,4 @@
-// Package ports runs the port proxy as a process.
+// Package ports runs portd, the port proxy, as a process.
 package ports
 
 import (

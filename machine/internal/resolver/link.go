@@ -202,7 +202,7 @@ func (l *hostLink) tellDenied(ctx context.Context) {
 				return
 			}
 		}
-		time.Sleep(deniedEach) // collects a batch
+		time.Sleep(deniedEach) // waits, so that one report contains many names
 	}
 }
 

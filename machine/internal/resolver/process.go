@@ -20,7 +20,7 @@ import (
 // Command is the argument with which hostd's program runs this process.
 const Command = "resolve-names"
 
-// Setup is the first line on stdin.
+// Setup is the first line of the process's input.
 type Setup struct {
 	Resolvers  []string                       `json:"resolvers"`   // address or address:port
 	HostsOwn   bool                           `json:"hosts_own"`   // use the resolvers of the host's /etc/resolv.conf

@@ -282,7 +282,7 @@ func (a *answers) ask(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 		err = a.conn.SetWriteDeadline(time.Now().Add(answerTimeout))
 	}
 	if err == nil {
-		_, err = a.conn.Write(append(text, '\n')) // small, so it does not block
+		_, err = a.conn.Write(append(text, '\n')) // a question is small, so the write does not block
 	}
 	a.mu.Unlock()
 	defer func() {

@@ -164,7 +164,7 @@ func closeWrite(conn net.Conn) {
 		conn = kept.Conn
 	}
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // it may be closed already
+		_ = half.CloseWrite() // an error is ignored: the connection may be closed already
 	}
 }
 

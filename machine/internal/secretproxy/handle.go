@@ -172,7 +172,7 @@ func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReversePro
 	f.mu.Unlock()
 	return &httputil.ReverseProxy{Transport: transport, Rewrite: rewrite, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), BufferPool: &buffers,
 		ModifyResponse: func(response *http.Response) error {
-			response.Header.Del("Alt-Svc") // the alternative service would bypass this proxy
+			response.Header.Del("Alt-Svc") // the client would use the alternative service and so bypass this proxy
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {

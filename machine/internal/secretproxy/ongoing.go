@@ -96,7 +96,7 @@ func (p *Proxy) begins(r *http.Request, f *flow, secrets []placed) (ctx context.
 	}
 	end := cancel
 	if r.ProtoMajor < 2 {
-		end = func() { abortFlow(f) } // a machine that does not read its answer would not notice the context
+		end = func() { abortFlow(f) } // a machine that does not read its answer would not notice the context's end
 	}
 	forget := p.ongoing.add(&lasting{of: f.of, name: f.name, port: int(f.to.Port()), put: identities(used), end: end})
 	return ctx, func() {

@@ -24,7 +24,7 @@ import (
 // Command is the argument with which hostd's program runs this process.
 const Command = "put-in-secrets"
 
-// Setup is the first line on stdin.
+// Setup is the first line of the process's input.
 type Setup struct {
 	Blocked []netip.Prefix `json:"blocked"` // networks that no machine may reach
 	// AnswersUID is the cell's user, the only one whose answers are accepted.

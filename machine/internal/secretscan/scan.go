@@ -63,7 +63,7 @@ func (s *scan) read(text []byte) {
 type scan struct {
 	stop    func() bool
 	stopped bool
-	wanted  ruleSet // rules that have found nothing yet
+	wanted  ruleSet // rules that have found nothing yet; each reports once
 	found   []Finding
 	line    int
 	unasked int // bytes since the last call of stop

@@ -8,7 +8,7 @@ import (
 // In a run of all tests this variable is set, so that a missing requirement fails instead of skipping unnoticed.
 const wholeVariable = "BERTH_TEST_WHOLE"
 
-// Needs skips a test, or fails it in a whole run.
+// Needs skips a test whose variables are not set, or fails it in a run of all tests.
 func Needs(t testing.TB, variables ...string) {
 	t.Helper()
 	why := Missing(variables...)

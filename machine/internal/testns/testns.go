@@ -79,7 +79,7 @@ func enclosed(also uintptr) (code int, err error) {
 	select {
 	case err = <-ended:
 	case <-interrupted:
-		_ = again.Process.Kill() // it may have ended by itself
+		_ = again.Process.Kill() // fails if the process has ended by itself
 		err = <-ended
 	}
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {

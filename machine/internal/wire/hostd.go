@@ -23,8 +23,8 @@ package wire
 //
 // contract/internal/host*.ts has the shapes; `npm run wire` writes the structs from them.
 
-// InstallationHeader is in every call that changes something. After an installation has claimed the pool, callers of
-// another one get `wrong_installation`.
+// InstallationHeader is in every call that changes something. After an installation has claimed the pool, all other
+// callers get `wrong_installation`.
 const InstallationHeader = "Berth-Installation"
 
 func (f Fence) Caller() Fence { return f }

@@ -38,7 +38,7 @@ const (
 	reservedPath   = "/__service"
 	callbackPath   = reservedPath + "/callback/"
 	linkPath       = reservedPath + "/link"
-	cookiesTried   = 32 // without TLS, another workspace may set more cookies of this name; a valid one among these is found
+	cookiesTried   = 32 // without TLS, another workspace may set more cookies of this name, so this many are tried
 )
 
 // Show finds the credentials of a request. It looks in a platform path first, then in headers, then in cookies.

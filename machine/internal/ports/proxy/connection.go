@@ -148,7 +148,7 @@ func (c *connection) refuseHead(err error) {
 	case errors.As(err, &problem):
 		refusal = refusalOfHead(err)
 	case !isTimeout(err):
-		return // the connection has ended
+		return // the connection has ended, so no answer is possible
 	}
 	request := &httpwire.Request{Method: http.MethodGet, Minor: 1}
 	c.server.writeRefusal(newPlain(c.conn, c.raw, c.reader, c.writer, request), request, refusal, true)

@@ -113,7 +113,7 @@ func h2Request(r *http.Request) (*httpwire.Request, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		for _, value := range r.Header[name] {
 			if field := httpwire.MakeField(name, value); field.Known != httpwire.Expect && field.Known != httpwire.Host {
-				fields = append(fields, field) // the library requests the body by itself
+				fields = append(fields, field) // the library answers Expect by itself; Host is set above
 			}
 		}
 	}

@@ -133,7 +133,7 @@ func (b *h2Body) Read(p []byte) (int, error) {
 
 func (b *h2Body) Ended() bool   { return b.ended.Load() }
 func (b *h2Body) Waiting() bool { return !b.Ended() }
-func (b *h2Body) Await() error  { return errors.ErrUnsupported } // only a read can wait
+func (b *h2Body) Await() error  { return errors.ErrUnsupported } // only a read can wait, so the caller reads
 
 func (b *h2Body) Trailers() (fields httpwire.Fields) {
 	for name, values := range b.request.Trailer {

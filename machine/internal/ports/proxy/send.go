@@ -21,7 +21,7 @@ func (e *exchange) send() {
 	e.writeHead()
 	if e.request.Framing.Kind == httpwire.NoBody {
 		e.awaitAnswer(u)
-		_ = u.writer.Flush() // the read of the answer reports an error
+		_ = u.writer.Flush() // an error is reported by the read of the answer
 		return
 	}
 	e.sending = &sending{done: make(chan struct{})}

@@ -54,7 +54,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Du
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // most likely out of file descriptors
+		case err != nil: // most likely the process has no file descriptors left
 			s.options.Log.Warn("a connection could not be accepted", "error", err)
 			s.lobby.spare()
 			time.Sleep(acceptPause)

@@ -19,7 +19,7 @@ import (
 const (
 	pooledOfATarget = 64
 	pooledInAll     = 1_024
-	pooledFor       = 4 * time.Second // many apps close a connection after five silent seconds
+	pooledFor       = 4 * time.Second // less than the five silent seconds after which many apps close a connection
 	dialMax         = 5 * time.Second
 	redialMin       = 20 * time.Millisecond
 	redialMax       = 400 * time.Millisecond

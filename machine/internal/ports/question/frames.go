@@ -22,7 +22,7 @@ type sent struct {
 	Settled *settleFrame  `json:"settled,omitempty"`
 	Look    *lookFrame    `json:"look,omitempty"`
 
-	written chan struct{} // not sent: closed when all earlier frames are written
+	written chan struct{} // no frame: closed when all earlier frames are written
 }
 
 type received struct {
