@@ -57,7 +57,7 @@ async function readKeys(db: Db, retired_since: Date): Promise<Map<string, Crypto
   const keys = new Map<string, CryptoKey>()
   for (const { kid, public_jwk } of await readSigningKeys(db, retired_since)) {
     const jwk = public_jwk as JWK
-    if (jwk.kty !== 'EC' || jwk.crv !== 'P-256') continue // not a key of ours: it must verify no token
+    if (jwk.kty !== 'EC' || jwk.crv !== 'P-256') continue // Berth makes no such keys, so this key must verify no token
     const key = await importJWK({ kty: jwk.kty, crv: jwk.crv, x: jwk.x ?? '', y: jwk.y ?? '' }, 'ES256')
     if (!(key instanceof Uint8Array)) keys.set(kid, key)
   }

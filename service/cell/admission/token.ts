@@ -78,6 +78,6 @@ function parseJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch {
-    return null // not JSON: not a token of ours
+    return null // not JSON, so Berth did not make this token
   }
 }

@@ -50,7 +50,7 @@ export async function relayEvents(carrying: EventRelay): Promise<void> {
   response.end(end.last + (failure === null ? '' : encoding.error(failure, request_id)))
 }
 
-/** elays the headers until the first event, so that a short command's answer is one packet. */
+/** Delays the headers until the first event, so that a short command's answer is one packet. */
 export function startStream(response: ServerResponse, encoding: EventEncoding): void {
   response.writeHead(200, { 'content-type': encoding.content_type, 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
   setTimeout(() => response.writableEnded || response.flushHeaders(), HEADERS_WAIT_MS)
@@ -105,7 +105,7 @@ function carry({ frames, read, follow, response, encoding, ticket }: EventRelay)
     const finish = (end: End) => {
       clearInterval(beat)
       frames.off('data', more).off('end', over).off('close', broken).off('error', broken)
-      frames.on('error', () => undefined) // destroying it later may emit an error
+      frames.on('error', () => undefined) // the stream may emit an error when it is destroyed later
       response.off('drain', drained).off('close', left)
       ticket.draining.removeEventListener('abort', draining)
       ticket.entry.gone.removeEventListener('abort', gone)

@@ -152,7 +152,7 @@ function exchange(sending: ClientRequest, asked: AgentRequest, deadlines: AgentD
     boundConnecting(sending, deadlines.connect_ms, lose, () => (connected = true))
     if (body instanceof Readable) {
       sending.once('finish', () => {
-        if (over) return // it was answered before the whole body was read
+        if (over) return // the answer came before the whole body was read
         clearTimeout(timer)
         timer = setTimeout(late, answer_ms)
       })

@@ -11,7 +11,7 @@ const patched = shape(AgentPatchResult)
 export const patchResult = {
   parse(value: unknown): PatchResult {
     const { previous_revision, ...result } = patched.parse(value)
-    if (previous_revision === undefined) return result // the agent has not computed it
+    if (previous_revision === undefined) return result // the agent has not computed the revision
     return { ...result, previous_revision: previous_revision === ABSENT ? null : previous_revision }
   },
 }

@@ -3,10 +3,10 @@ export interface LiveMachine {
   address: string // host:port of the agent
   agent_key: string // Bearer key of this incarnation
   epoch: number
-  fence: number // with the workspace's id it identifies the machine
+  fence: number // identifies the machine, together with the workspace's id
   state: 'running' | 'paused' | 'frozen'
   agent_protocol: number // see contract/internal/agent.ts
-  engine_refused?: true // once hibernated, it could not be woken again
+  engine_refused?: true // once hibernated, this machine could not be woken again
 
   /** A write to this file thaws the machine; null: only the host can thaw it. */
   freezer_file: string | null

@@ -18,7 +18,7 @@ export const FRAME = {
 } as const
 /** A record may repeat the command's arguments. The current agent omits arguments above 64 KiB. */
 const RECORD_BYTES_MAX = 1 << 20
-/** Below this, the offset is a safe integer. */
+/** The high half of an offset must be below this, so that the offset is a safe integer. */
 const OFFSET_HIGH_MAX = 2 ** 21
 
 const endingFields = Type.Object(EndingFields)

@@ -27,7 +27,7 @@ export async function releaseFork(tx: Tx, operation: OpenOperation, fork_id: str
   return true
 }
 
-/** eletes the fork, unless an earlier attempt or a caller has deleted it already. */
+/** Deletes the fork, unless an earlier attempt or a caller has deleted it already. */
 export async function deleteAdopted({ cell, operation }: Job, fork_id: string): Promise<void> {
   const now = cell.clock.now()
   const work = async (tx: ChangeTx) => {

@@ -57,7 +57,7 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
   } catch (cause) {
     const error = callersError(job, cause, kind)
     if (error === 'again') {
-      job.cell.room.requestReconcile() // the host may have a machine that the rows do not count
+      job.cell.room.requestReconcile() // the host may have a machine without a row
       job.cell.room.refused(job.operation.id, job.operation.progress.reserved?.memory_mib ?? 0)
       await recordNoCapacity(job.cell.db, job.operation)
     }

@@ -55,7 +55,7 @@ async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Prom
 /** Runs in the transaction that commits the capture. From this commit on, the forks wait only for capacity. */
 export async function commitServed(tx: Tx, cell: CellContext, served: readonly SharedCapture[], now: Date): Promise<void> {
   for (const { operation_id, target, info } of served) {
-    if (!(await takeJoined(tx, operation_id, CAPTURED, now))) continue // deleted since, and its copy with it
+    if (!(await takeJoined(tx, operation_id, CAPTURED, now))) continue // the fork was deleted since, and its copy with it
     if (info !== null) await insertCheckpoint(tx, cell, { id: operation_id }, info, { kind: 'fork', label: null, expires_at: null })
     await moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
   }

@@ -55,13 +55,13 @@ async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const save = async (tx: Tx) => {
     if (info !== null) await insertCheckpoint(tx, cell, operation, info, { kind: 'fork', label: null, expires_at: null })
     await commitServed(tx, cell, served, now)
-    await releaseHold(tx, operation, source.id) // forks that joined after the copy are handed the source
+    await releaseHold(tx, operation, source.id) // forks that joined after the copy get the source next
     if (then_waits) await requeue(tx, operation)
     return moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
   }
   const captured = await asAttempt(cell.db, operation, now, save, { step: CAPTURED, progress: operation.progress })
   // Admission of the source reopens once this row is read. The target does not wait for the read.
-  void cell.table.fresh(source.id).catch(() => undefined) // LISTEN reports it too, and retries on failure
+  void cell.table.fresh(source.id).catch(() => undefined) // LISTEN also reports the row, and retries after a failure
   return captured
 }
 

@@ -58,7 +58,7 @@ export async function clearEarlier(job: Job, seen: MachineRow): Promise<void> {
   await stopAttempt(job, seen, 'stop-earlier')
 }
 
-/** oes nothing for an operation that was never claimed, because it started no machine. */
+/** Does nothing for an operation that was never claimed, because it started no machine. */
 export async function stopAttempt(job: Job, seen: MachineRow, step: 'stop-earlier' | 'stop-undo'): Promise<void> {
   if (job.operation.attempt === 0) return
   await callHost(job, seen.id, step, seen.ownership_epoch + 1, (fence) => job.cell.host.stop(fence))

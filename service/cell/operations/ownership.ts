@@ -28,7 +28,7 @@ export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal:
       client = null
       controller.abort(new Error('The cell is no longer ours'))
       clearInterval(probe)
-      void connection.end().catch(() => undefined) // it is broken already
+      void connection.end().catch(() => undefined) // the connection is broken already
       if (!closed) retry = setTimeout(contend, RETRY_MS)
     }
     let probe: NodeJS.Timeout | undefined

@@ -3,7 +3,7 @@ import type { OperationCapacityRequest } from './capacity-requests.ts'
 
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
-/** Start-ups have no limit: each only waits for its guest. */
+/** The most jobs of each group. Start-ups have no limit, because they only wait for their guests. */
 const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 3, startup: Number.MAX_SAFE_INTEGER }
 /** Time between passes. A lost notification delays an operation by at most this. */
 const PASS_MS = 15_000

@@ -126,7 +126,7 @@ async function idle(loop: PassLoop): Promise<void> {
   }
 }
 
-/** oes not wait for start-ups: they continue in their machines, and the next process of the cell waits for them. */
+/** Does not wait for start-ups: they continue in their machines, and the next process of the cell waits for them. */
 async function settled(loop: PassLoop): Promise<void> {
   for (;;) {
     await loop.current

@@ -72,7 +72,7 @@ async function runService(
   if (is_ready) return null
   const service = await guest.look(session_id)
   const failed = await failureOf(guest, run.name, service.state === 'running' ? 'service_not_ready' : 'startup_failed', service)
-  if (service.state === 'running') await guest.cancel(session_id) // it would conflict with the next one that is started
+  if (service.state === 'running') await guest.cancel(session_id) // the running service would conflict with the next one that is started
   return failed
 }
 

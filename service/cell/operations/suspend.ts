@@ -63,7 +63,7 @@ export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier
   if (machine?.epoch !== seen.ownership_epoch) return false
   const excused = ['not_running', 'not_found']
   const runs = await callHostUnless(job, excused, seen.id, step, seen.ownership_epoch, (fence) => job.cell.host.unpause(fence))
-  if (runs) job.cell.table.markMachine(seen.id, machine.fence, 'running') // a comparison may have seen it paused
+  if (runs) job.cell.table.markMachine(seen.id, machine.fence, 'running') // a comparison with the host may have recorded the machine as paused
   return runs
 }
 

@@ -73,7 +73,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
     await drive(deps, asked, base_revision, command)
     const row = await find(asked)
     if (row === null) throw gone()
-    void results.note(asked.workspace_id, row) // it never rejects, and the caller need not wait
+    void results.note(asked.workspace_id, row) // note() never rejects, and the caller need not wait for it
     await failpoint('execution.E7')
     return { row, ran: true }
   }
@@ -144,7 +144,7 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
   }
 }
 
-/** eletes the execution, so that the caller may use the same id again (Cell, "File-first rules" 3). */
+/** Deletes the execution, so that the caller may use the same id again (Cell, "File-first rules" 3). */
 async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
   await retryWrite(() => forgetExecution(deps.db, key))
   throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })

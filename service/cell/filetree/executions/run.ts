@@ -229,7 +229,7 @@ export async function end(run: Run): Promise<void> {
   await timed(run, 'stop', () => retryUnreachable(() => run.deps.host.stop(commandHeader(run, 'stop'))))
 }
 
-/** eletes the disk of the machine. If the deletion fails, the reconciler deletes the disk later. */
+/** Deletes the disk of the machine. If the deletion fails, the reconciler deletes the disk later. */
 export async function clear(run: Run, begun: StartedMachine | null): Promise<void> {
   const { deps } = run
   try {

@@ -131,7 +131,7 @@ export async function grantMachine(
   return rows.length === 1
 }
 
-/** eletes an execution that never ran, so that the caller may use its id again. */
+/** Deletes an execution that never ran, so that the caller may use its id again. */
 export async function forgetExecution(db: Db, { workspace_id, execution_id }: ExecutionKey): Promise<void> {
   await sql`
     with forgotten as (
@@ -224,7 +224,7 @@ export async function readUnfinished(db: Db, cell_id: string): Promise<Execution
     .execute()
 }
 
-/** eletes the rows of machines whose execution has ended. The reconciler removes the machines from the host. */
+/** Deletes the rows of machines whose execution has ended. The reconciler removes the machines from the host. */
 export async function dropEndedMachines(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql`
     delete from machines m where m.kind = 'execution' and m.cell_id = ${cell_id} and not exists (
@@ -239,7 +239,7 @@ export async function readOwner(db: Db, workspace_id: string): Promise<string | 
 }
 
 /**
- * eletes outputs and changes of the oldest results above `bytes_max`; the states of the executions remain. @returns the number of emptied
+ * Deletes outputs and changes of the oldest results above `bytes_max`; the states of the executions remain. @returns the number of emptied
  * results
  */
 export async function emptyOldResults(db: Db, organization_id: string, bytes_max: number): Promise<number> {

@@ -125,7 +125,7 @@ async function changesOf(
     if (is_directory && before !== null && before.type !== 'directory') throw notADirectory(shownOf(path, name))
     if (!is_directory && before?.type === 'directory') throw notAFile(shownOf(path, name), before)
     if (is_directory) directories.set(name, before?.type === 'directory' ? before : null)
-    if (is_directory && before !== null) continue // keeps the existing directory
+    if (is_directory && before !== null) continue // the existing directory is not changed
     changes.push({ kind: 'put', path: full, entry: entry ?? { type: 'directory', mode: 0o755, modified_ms: now.getTime(), page: null } })
   }
   return changes

@@ -53,7 +53,7 @@ async function readNoted(trees: Trees): Promise<Noted[]> {
 
 async function compare({ clock, trees, log }: FollowContext, { store_id, workspace_id, last }: Noted, row: number | 'deleted' | undefined) {
   const lasts = trees.lastRevisions(store_id)
-  if (row === 'deleted') return lasts.drop(workspace_id) // deleted while its store still had other trees
+  if (row === 'deleted') return lasts.drop(workspace_id) // the workspace was deleted while its store still had other trees
   const is_stranger = (await orphanForksOf(lasts)).has(workspace_id)
   if (row === undefined) {
     // The database has a row of the store, but none of this fork. The fork is marked as an orphan.

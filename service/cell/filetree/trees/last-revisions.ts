@@ -13,7 +13,7 @@ export interface LastRevision {
  * `revisions/<workspace>/<revision>.<root>`. Its creation is atomic and the highest number is valid, so writers need no lock.
  */
 export interface LastRevisions {
-  /** urable once the promise resolves. Call this after the row has changed, and before the caller receives its response. */
+  /** Durable once the promise resolves. Call this after the row has changed, and before the caller receives its response. */
   note(workspace_id: string, last: LastRevision): Promise<void>
   newest(workspace_id: string): Promise<LastRevision | null>
   workspaces(): Promise<string[]>

@@ -34,7 +34,7 @@ export async function unpackTar(source: AsyncIterable<Buffer>, options: UnpackOp
     const path = pathOf(item)
     if (path === '') {
       if (item.type !== 'directory') throw refused(item.name, 'its path names nothing')
-      continue // the directory exists and stays as it is
+      continue // the directory exists and is not changed
     }
     addParents(unpacked.entries, path, item.name)
     const entry = await entryOf(item, path, unpacked, { tar, store: batch.store, links_out: options.links_out })

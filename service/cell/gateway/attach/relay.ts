@@ -43,7 +43,7 @@ const HEARTBEAT = JSON.stringify({ type: 'heartbeat' })
 export async function relay(carrying: AttachRelay): Promise<WebSocketEnd> {
   const { frames, socket, ticket } = carrying
   const end = await run(carrying)
-  frames.on('error', () => undefined) // destroying it may emit an error
+  frames.on('error', () => undefined) // the destroyed stream may emit an error
   frames.destroy()
   if (end.kind === 'exit' || end.kind === 'left') return { code: 1000 }
   if (end.kind === 'draining') return { code: 1001 }

@@ -70,7 +70,7 @@ async function list({ db, clock, log, host, trees }: ListingContext, { layer, re
     for (;;) {
       signal.throwIfAborted()
       const piece = await host.listLayer(layer, after)
-      using _reserved = await trees?.reserve.take(PIECE_BYTES) // on failure the next pass goes on from here
+      using _reserved = await trees?.reserve.take(PIECE_BYTES) // after a failure the next pass continues here
       await writePiece(db, layer, piece, clock.now())
       if (piece.done) return
       after = piece.directories.at(-1)?.path ?? after

@@ -22,7 +22,7 @@ const DAY_MS = 24 * 3600_000
 
 export function startCollectingLayers(context: CollectContext, signal: AbortSignal): void {
   const failed = (error: unknown) => {
-    if (error instanceof HostFailure && error.code === 'unreachable') return // berth_host_up reports it
+    if (error instanceof HostFailure && error.code === 'unreachable') return // the metric berth_host_up reports an unreachable host
     context.log.warn({ err: error }, 'layers could not be collected')
   }
   const look = oneAtATime(async () => void (await collectLayers(context)))

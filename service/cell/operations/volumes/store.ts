@@ -67,7 +67,7 @@ export async function dropAttachmentsOf(tx: Tx, volume_id: string): Promise<void
 
 const TOMBSTONES = 200
 
-/** eletes the rows of deleted volumes. Their usage remains in the ledger. */
+/** Deletes the rows of deleted volumes. Their usage remains in the ledger. */
 export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<number> {
   const { rows } = await sql`
     with gone as (
