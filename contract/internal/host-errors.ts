@@ -13,7 +13,7 @@ export const HOST_ERRORS = {
   not_running: { status: 409, retryable: false },
   already_running: { status: 409, retryable: false },
   wrong_installation: { status: 409, retryable: false },
-  tree_stale: { status: 409, retryable: false }, // details.digest names the tree of the copy, '' for none
+  tree_stale: { status: 409, retryable: false }, // details.digest: the tree of the copy, or '' without a copy
   volume_busy: { status: 409, retryable: true }, // a process in the machine uses the volume
   mount_refused: { status: 422, retryable: false }, // the volume cannot be mounted at that path of the machine: details.why
   no_space: { status: 507, retryable: true },

@@ -6,13 +6,13 @@ export const COMMANDS = [
   'suspend',
   'resume',
   'resume_and_wait', // resume with Prefer: wait
-  'fork', // of the source
-  'fork_tree', // of a file-first source
+  'fork', // on the source
+  'fork_tree', // on a file-first source
   'snapshot',
   'save_as_template',
-  'restore', // in place
-  'adopt', // of the workspace that continues
-  'adopted', // of the relative whose memory and disk are adopted
+  'restore', // a restore in place
+  'adopt', // on the workspace that continues
+  'adopted', // on the relative whose memory and disk are adopted
   'delete_checkpoint',
   'reset',
   'delete',
@@ -180,7 +180,7 @@ const HELD: Row = {
   detach_volume: busy,
   ports: proceed, // changes of access do not touch the workspace itself
 }
-const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
+const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token requested while the workspace suspends or before a resume starts
 /** Tools are served while the workspace starts (App, "Workspace observed state"). */
 const STARTING: Row = {
   ...HELD,
