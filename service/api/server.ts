@@ -89,9 +89,9 @@ export interface ApiOptions {
   reserve?: DiskReserve
   /** Mirror of Debian packages; absent or empty: none. */
   package_mirror?: string
-  /** Longest wait of a delete for its cell. Tests without a cell shorten it. */
+  /** Longest wait of a delete until its cell has started it. Tests without a cell shorten it. */
   delete_told_seconds?: number
-  /** Longest wait of a revocation for its enforcers. */
+  /** Longest wait of a revocation for the processes that enforce it. */
   revocation_held_seconds?: number
   clock: Clock
   ids: Ids

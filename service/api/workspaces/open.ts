@@ -99,7 +99,7 @@ async function reopen(
   const bound = settings !== null && body.secrets !== undefined && (await bindAnew(tx, row, settings, body.secrets))
   const inputs = settings === null || body.inputs === undefined ? null : resolveInputs(settings.inputs, body.inputs)
   const decision = allowed(row, 'open')
-  if (row.mode === 'file_first') await admitTree(tx, row.organization_id) // Cell, "File-first rules" 8
+  if (row.mode === 'file_first') await admitTree(tx, row.organization_id) // the start is admitted (Cell, "File-first rules" 8)
   if (inputs) await writeInputs(tx, row.id, inputs, now)
   const changed = inputs !== null || bound
   switch (decision.kind) {

@@ -1,4 +1,4 @@
-// The entry's index at each level of a walk.
+// A position is the entry's index at each level of a walk.
 
 /** Each byte holds seven bits, the lowest first. */
 export function bytesOf(position: readonly number[]): Buffer {
