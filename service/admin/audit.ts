@@ -10,10 +10,7 @@ export const AUDIT_COMMANDS: Record<string, Command> = {
   'audit verify': { synopsis: '[--ends FILE]', run: verify },
 }
 
-/**
- * Operators store the ends of chains elsewhere. With --ends the command compares them, and so detects a chain that was rewritten as a
- * whole.
- */
+/** Operators store the ends of chains elsewhere. --ends compares them and so detects a chain that was rewritten as a whole. */
 async function verify(argv: string[], { db, output }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { ends: { type: 'string' } } })
   const kept = values.ends === undefined ? [] : endsIn(await readFile(values.ends, 'utf8'))

@@ -23,7 +23,7 @@ export interface Context {
   secret_keys_dir?: string
   secret_keys_command?: string
   layers_dir?: string
-  /** Does the work and writes its audit record in one transaction. The command has only one database connection. */
+  /** Work and audit record are one transaction. The command has only one database connection. */
   change<Result>(
     action: string,
     work: (tx: ChangeTx) => Promise<Result>,

@@ -39,7 +39,7 @@ export async function readStored(db: Db): Promise<StoredFacts> {
   if (about === undefined) throw new Error('The database said nothing')
   return {
     ...about,
-    // Processes that hold the advisory lock of service/cell/operations/ownership.ts. PostgreSQL shows the 64-bit hash in two halves.
+    // Holders of the advisory lock of service/cell/operations/ownership.ts: a 64-bit hash in two halves.
     cells: await one(sql`
       select c.id, c.name, c.engine, c.seen_at, (
         select a.application_name from pg_locks l join pg_stat_activity a using (pid)

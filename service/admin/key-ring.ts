@@ -19,7 +19,7 @@ import { AdminError, type Command, type Context, oneOf, required, show, subjectO
 const TOOL_TOKEN = 'tool-token'
 const ALL_PURPOSES = [TOOL_TOKEN, ...PURPOSES] as const
 const KEY_ID_BYTES = 4
-/** Callers page through one list for at most a day, so old cursors must be valid so long. */
+/** Callers page through one list for at most a day. */
 const CURSOR_KEPT_MS = 24 * 3600 * 1000
 const TOKEN_KEPT_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 

@@ -143,7 +143,7 @@ function limitOf(values: LimitValues, name: LimitName): [LimitName, number | nul
   const [option, min] = LEAST[name]
   const value = values[option]
   if (value === undefined) return []
-  const may_be_missing = name !== 'volume_attachments_per_workspace' // without it the platform's applies
+  const may_be_missing = name !== 'volume_attachments_per_workspace' // without this limit the platform's applies
   return [[name, value === 'none' || (value === 'missing' && may_be_missing) ? null : wholeNumber(value, `--${option}`, min)]]
 }
 

@@ -113,7 +113,7 @@ async function finish({ db, output }: Context, newest: SealingKey, keys: Sealing
   output.note(`${sealed} values are sealed for ${newest.key_id} now. Give the key before up: npm run admin -- keys retire-kek KEY_ID`)
 }
 
-/** After the key's file is deleted, remains of erased values (dead rows, WAL, backups) can never be opened. */
+/** Without the key's file remains of erased values (dead rows, WAL, backups) can never be opened. */
 async function retire(argv: string[], context: Context): Promise<void> {
   const { db, output, change } = context
   const { key_id } = words(argv, 'key_id') // an id may begin with a hyphen, so option parsing is not used
