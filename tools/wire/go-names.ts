@@ -54,12 +54,12 @@ export const GO_FIELDS: Readonly<Record<string, GoField>> = {
   'ListedCommand.reason': { type: '*string' },
   'ListedTerminal.output_bytes': { name: 'Bytes' },
   'Machine.egress': { type: 'EgressInForce', omit: '' }, // hostd always sends this field
-  'PatchRequest.content': { type: '*string' }, // "" is a content
+  'PatchRequest.content': { type: '*string' }, // "" is valid content
   'ReleaseFrame.used_ms_ago': { omit: '' },
   'SearchResult.next_cursor': { omit: '' }, // only older agents omit it
   'TerminalSession.output_bytes': { name: 'Bytes' },
   'TerminalSession.output_available_from': { name: 'Available' },
-  'Volume.read_only': { type: 'bool', omit: 'omitempty' }, // the cell always sends it; hostd's own files omit false
+  'Volume.read_only': { type: 'bool', omit: 'omitempty' }, // the cell always sends the field; hostd's own files omit false
   'WriteResult.revision': { omit: '' },
 }
 
