@@ -31,7 +31,7 @@ type Config struct {
 	MachineNetwork netip.Prefix `json:"machine_network"`
 	Uplink         string       `json:"uplink"`
 	Resolvers      []string     `json:"resolvers"`
-	ResolverUID    int          `json:"resolver_uid,omitempty"` // user of the DNS resolver process; 0: the user nobody
+	ResolverUID    int          `json:"resolver_uid,omitempty"` // user of the DNS resolver process; 0: "nobody"
 	ResolverGID    int          `json:"resolver_gid,omitempty"`
 	CallerUIDs     []uint32     `json:"caller_uids,omitempty"` // local users that may connect to machines; empty: all
 	Firewall       string       `json:"firewall,omitempty"`    // auto (the default) or manual
@@ -44,7 +44,7 @@ type Config struct {
 	Capacity         CapacityConfig `json:"capacity"`
 	// SecretsSocket is the socket for the cell's answers; "" disables secret injection.
 	SecretsSocket  string `json:"secrets_socket,omitempty"`
-	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: the user nobody
+	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: "nobody"
 	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`
 	// SecretsCA is a PEM file that the proxy trusts besides the host's authorities.
 	SecretsCA string `json:"secrets_ca,omitempty"`

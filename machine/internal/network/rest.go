@@ -19,10 +19,10 @@ type Wish struct {
 // UnknownOwner as an address's last owner makes it rest for all machines.
 const UnknownOwner = "?"
 
-// A released address rests from other owners: parts of the service act on the old owner for a while, and their packets
-// must not reach another tenant. Addresses go round, so one rests for restFor while others are free. Otherwise the
-// longest rested is assigned, after restLeast. So starts do not fail, and a tenant's many starts cannot shorten
-// another's rest. These delays must be shorter than restLeast:
+// A released address rests: no other owner gets it for a while. Parts of the service still act on the old owner, and
+// their packets must not reach another tenant. While other addresses are free, an address rests for restFor. Otherwise
+// the longest rested is assigned, after restLeast at the earliest. So starts do not fail, and many starts of one tenant
+// cannot shorten another's rest below restLeast. These delays must be shorter than restLeast:
 //
 //   - the cell reconnects to hostd and learns of the machine's death: 2 s;
 //   - a link of the cell that has not learned it: 5 tries of 2.2 s;

@@ -39,7 +39,7 @@ func (p *Pool) SpareDisk(name string) string {
 	return filepath.Join(p.spareDir(name), "disks", spareDisk)
 }
 
-// TakeSpare turns a spare into a workspace. Like CreateDisk's, the result becomes durable later. os.ErrExist (wrapped):
+// TakeSpare turns a spare into a workspace. The workspace is durable only after WaitDurable. os.ErrExist (wrapped):
 // the workspace exists. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) TakeSpare(name, workspace, disk string, quotaGiB int) error {
 	if err := errors.Join(checkName("spare", name), checkName("workspace", workspace), checkName("disk", disk), p.Admit()); err != nil {
