@@ -1,8 +1,8 @@
 package wire
 
-// A separate process reads disks of hibernated workspaces: the agent's binary in a jail, started on demand. Of running
-// machines it answers long queries, to unload their agents. It serves the agent's read-only file calls, /files/facts
-// and /awake. It needs no fencing token, because it changes nothing, and a verb that changes the disk ends it first.
+// A separate process reads disks of hibernated workspaces: the agent's binary in a jail, started on demand. It also
+// answers long queries about running machines, instead of their agents. It serves the agent's read-only file calls,
+// /files/facts and /awake. It needs no fencing token: it changes nothing, and a verb that changes the disk ends it first.
 
 // Here the guest sees other mounts than the disk: kernel memory, or at /tmp a directory outside the tree.
 var InMemory = []string{"tmp", "dev", "proc", "sys"}
