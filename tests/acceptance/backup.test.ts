@@ -1,4 +1,4 @@
-// This file starts its own installations: a backup of one is restored as the other.
+// Own installations: a backup of one is restored as the other.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -27,7 +27,7 @@ before(async () => {
   folder = await mkdtemp(path.join(TEST_ROOT, 'backup-'))
   await chmod(folder, 0o755) // the user of the database must be able to pass through this folder
   restored = path.join(folder, 'data')
-  // If this test is killed, the runner finds the restored installation by this file and removes it.
+  // By this file, the runner removes the installation of a killed test.
   await writeFile(
     path.join(folder, 'owner'),
     JSON.stringify({ pid: process.pid, start_time: startTimeOf(process.pid), data_dir: restored }),

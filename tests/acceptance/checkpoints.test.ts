@@ -137,7 +137,7 @@ test('reset, snapshot and restore of a suspended workspace do not start it', asy
 
 test('reads are served during the capture of a snapshot, and changes get workspace_busy', async () => {
   const workspace = await open('read-only')
-  // A large memory makes the capture last long enough for the calls below.
+  // A large memory makes the capture last longer than the calls below.
   const holder = ['python3', '-c', 'import os, time; kept = os.urandom(200 << 20); open("ready", "w"); time.sleep(600)']
   await client.tool(workspace, '/exec', { json: { argv: holder } })
   await shell(workspace, 'echo kept > f; until [ -e ready ]; do sleep 0.02; done')
@@ -154,7 +154,7 @@ test('reads are served during the capture of a snapshot, and changes get workspa
   assert.equal(await stateOf(body.id), 'succeeded')
 })
 
-/** Repeats until a call is refused: the gateway admits changes until it learns of the operation. */
+/** Repeats: the gateway admits changes until it learns of the operation. */
 async function refused(workspace: OpenedWorkspace) {
   const deadline_ms = performance.now() + patience(30_000)
   for (let turn = 0; performance.now() < deadline_ms; turn++) {

@@ -87,10 +87,10 @@ test('a folder larger than one request goes in several requests, and a repeated 
   const filled = (name: string, mib: number) => void writeFileSync(path.join(here, name), Buffer.alloc(mib << 20, 'berth'))
   for (let n = 0; n < 280; n += 1) filled(`small-${n}`, 1)
   filled('large', 40)
-  // This file is larger than one request may be, although nearly all of its bytes are a hole.
+  // One request may not be as large, although nearly all of it is a hole.
   writeFileSync(path.join(here, 'disk'), 'begin')
   truncateSync(path.join(here, 'disk'), 300 << 20)
-  // These files go into the second request, below a folder that its owner may not write to.
+  // These go into the second request, below a folder that its owner may not write to.
   for (const name of ['a', 'z']) filled(`locked/${name}`, 15)
   chmodSync(path.join(here, 'locked'), 0o555)
   assert.match(await berth('cp', here, 'several:/home/user/all'), /^286 entries, 681574400 bytes\n$/)

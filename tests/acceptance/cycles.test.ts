@@ -61,7 +61,7 @@ async function testimony(workspace: OpenedWorkspace): Promise<Testimony> {
   return JSON.parse(stdout) as Testimony
 }
 
-/** Waits for one checkpoint: a suspend answers first, and deletes the superseded checkpoint afterwards. */
+/** A suspend deletes the superseded checkpoint after its answer. */
 async function onlyCheckpoint(id: string, cycle: number): Promise<number> {
   for (const deadline_ms = performance.now() + patience(60_000); performance.now() < deadline_ms;) {
     const files = (await service.inventory()).files.find(({ subject }) => subject.id === id)

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill its processes.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -9,10 +9,9 @@ import { openSpareShare } from '../../service/cell/reconcile/spare-share.ts'
 import { createClient, ndjson, refusalOf, send, type Client, type OpenedWorkspace, type OutputEvent } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// After a death the workspace must fail within 10 s, its streams must end with an error, and the next open must start from the current
-// disk.
+// Requirement: the workspace fails within 10 s, its streams end with an error, and the next open starts from the current disk.
 const SEEN_MS = 10_000
-/** Longer limit for a guest that works: a failed probe counts only while the computer has spare processors. */
+/** A failed probe counts only while the computer has spare processors. */
 const SEEN_WORKING_MS = 20_000
 /** Longest limit: on a busy computer a silent agent may only be slow. */
 const SEEN_BUSY_MS = 120_000
@@ -128,7 +127,7 @@ const signal = (program: string, name: NodeJS.Signals) => async (workspace: Open
   for (const pid of await pidsOf(workspace.id, program)) process.kill(pid, name)
 }
 
-/** Signals the agent through the engine: the agent is the guest's first process, which no guest process can signal. */
+/** The engine signals the agent: no guest process can signal the guest's first process. */
 const signalAgent = (name: 'KILL' | 'STOP') => async (workspace: OpenedWorkspace) => {
   const { sandbox, runsc_root } = await service.machine(workspace.id)
   await promisify(execFile)(service.runsc, ['--root', runsc_root, 'kill', sandbox, name])

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill its hostd.
+// Needs its own installation: the tests kill its hostd.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -200,7 +200,7 @@ test('renames that race with disk reads over two suspends and resumes expose no 
     const answer = await (asked[turn % 3] ?? asked[0])()
     seen.reads += 1
     seen.statuses.add(answer.status)
-    // A 404 counts as well: between two renames by the guest's program, the path does not exist.
+    // 404: a read between two renames finds nothing.
     if (began_asleep && (answer.headers['x-served-from'] === 'disk' || answer.status === 404)) seen.asleep += 1
     if (answer.bytes.includes(SECRET)) seen.leaked += 1
   }
@@ -220,7 +220,7 @@ test('renames that race with disk reads over two suspends and resumes expose no 
   await reading
   assert.equal(seen.leaked, 0)
   assert.ok(seen.reads >= READS && seen.asleep > READS / 2, JSON.stringify({ ...seen, statuses: [...seen.statuses] }))
-  // 503 means offline_changed, or a machine that is ending. 409 means a state between asleep and awake.
+  // 503: offline_changed, or a machine that is ending. 409: a state between asleep and awake.
   assert.deepEqual(
     [...seen.statuses].filter((status) => ![200, 404, 409, 422, 503].includes(status)),
     [],

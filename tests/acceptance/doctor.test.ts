@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests break it.
+// Needs its own installation: the tests break it.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill its processes.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Execution } from '../../contract/schemas/cell/execution.ts'

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill its processes.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,8 +11,8 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A point fires once: only if its marker file is missing, which it then creates. A run tests some points of each kind, and the long run
-// all; `npm run failpoints` runs all in every mode.
+// A point fires if its marker file is missing, and then creates the file. A run takes some points of each kind, the long run all; `npm run
+// failpoints` runs all in every mode.
 const markers = mkdtempSync(path.join(tmpdir(), 'berth-failpoints-'))
 chmodSync(markers, 0o777)
 const marker = (name: string) => path.join(markers, name)
@@ -59,7 +59,7 @@ async function seen<T>(what: string, look: () => Promise<T | null>): Promise<T> 
   return found[0] as T
 }
 
-/** Repeats the request with the same key until it is answered, as a careful client does. */
+/** Repeats with the same key until it is answered, as a careful client does. */
 async function persist<T>(where: string, options: RequestOptions): Promise<Answer<T>> {
   return seen(`an answer of ${where}`, async () => {
     const answer = await client.api<T>(where, options).catch(() => null)

@@ -35,7 +35,7 @@ const sh = async (script: string) => {
   assert.equal(exit.exit_code, 0, stderr)
   return stdout
 }
-/** A refusal must be immediate: without this limit, an open of a FIFO without a peer would wait for ever. */
+/** A refusal must be immediate: an open of a FIFO without a peer never returns. */
 const quickly = async <T>(work: () => Promise<T>): Promise<T> => {
   const begun = performance.now()
   const result = await work()

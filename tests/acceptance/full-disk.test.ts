@@ -1,4 +1,4 @@
-// This file starts its own installation, because the test fills its file system.
+// Needs its own installation: the test fills its file system.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client } from '../support/client.ts'

@@ -1,4 +1,4 @@
-// This file starts its own installation, whose machines reach a fake internet.
+// Needs its own installation, whose machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -89,7 +89,7 @@ test('credentials reach only the server: no file, command line or log holds them
   assert.equal((await client.api(`/v1/projects/${me.api_key.project_id}/secrets`, { json: secret })).status, 201)
   assert.equal((await post('clone', { url, path: '/home/user/q', authorization_secret: 'LOGIN' })).status, 201)
   const search = `sudo grep -rlE '${TOKEN}|${BASIC}' /home /root /tmp /var /etc /run 2>/dev/null; echo searched`
-  // The search covers no file that holds its own command line, so it must find nothing.
+  // The searched files hold no command line of the search.
   assert.equal(await shell(search), 'searched\n')
   assert.match(await shell('cat /home/user/p/.git/config'), /url = https:\/\/203\.0\.113\.10\/private\/project\.git\n/)
   for (const name of readdirSync(path.join(service.data_dir, 'logs'))) {

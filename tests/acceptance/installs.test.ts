@@ -27,7 +27,7 @@ test('the guide has one installation command per client, and the README has the 
   }
 })
 
-// Long run only: npm and pip download packages.
+// npm and pip download packages.
 if (isLong) {
   let service: SharedService
   let home: string

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill its processes.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -78,8 +78,7 @@ async function gather(
 }
 
 /**
- * Kills the gateway when the first follower has read each share in `kills`, and suspends each workspace once in mid-stream. Only one
- * interruption happens at a time.
+ * Kills the gateway when the first follower has read each share in `kills`, and suspends each workspace in mid-stream, one after another.
  */
 function openTroubles() {
   const kills = [0.15, 0.7]

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests check its files on the host.
+// Needs its own installation: the tests check its files on the host.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -17,7 +17,7 @@ const PROGRAM = '/home/user/intruder'
 const STARTS = depth({ short: 600, long: 3000 })
 const STARTS_AT_ONCE = 6
 const WATCH_MS = depth({ short: 12_000, long: 60_000 })
-/** The check ignores named pipes, because the sandbox kernel keeps them in memory. */
+/** Ignored: the sandbox kernel keeps named pipes in memory. */
 const IN_MEMORY = 'fifo'
 
 interface Mount {
@@ -119,7 +119,7 @@ test('root of a guest finds no descriptor, device or file system of the host', a
   assertNothingOnTheHost(name)
 })
 
-/** The search skips the pool, which is a separate mount: files there are charged to the workspace's quota. */
+/** Skips the pool, a separate mount, whose files are charged to the workspace's quota. */
 function assertNothingOnTheHost(name: string): void {
   const found = execFileSync('find', [service.data_dir, service.run_dir, '-xdev', '-name', `${name}*`], { encoding: 'utf8' })
   assert.equal(found, '', 'files of the host')

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill its processes.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, refusalOf } from '../support/client.ts'

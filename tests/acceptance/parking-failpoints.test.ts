@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill and stop its processes.
+// Needs its own installation: the tests kill and stop its processes.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,7 +18,7 @@ const markers = openMarkers()
 const history = openHistory(path.join(folder, 'history.jsonl'))
 let service: Service
 
-// These are selected cases; `npm run failpoints` runs every point in every mode.
+// `npm run failpoints` runs every point in every mode.
 const CASES: Record<'hibernate' | 'wake', [name: string, owner: Point['owner'], mode: Mode, ended: RegExp, fact: string][]> = {
   hibernate: [
     ['hibernate.H2', 'cell', 'kill', /^ok/, 'the guest that was saved runs on'],

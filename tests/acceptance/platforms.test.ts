@@ -17,7 +17,7 @@ import { startService } from '../support/service.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const SMOKE = path.resolve(import.meta.dirname, '../sdk/smoke.ts')
-/** Node.js before 22 needs the package `ws` from this folder. */
+/** Node.js before 22 needs the package `ws`. */
 const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
 const OPTIONS = { skip: isLong ? false : 'npm run test:long', timeout: patience(900_000) }
 
@@ -75,7 +75,7 @@ test(
     try {
       await chromium.goto(`http://127.0.0.1:${port}/`)
       assert.deepEqual(await chromium.evaluate(program), SEEN)
-      // The other host name makes another origin, whose calls the browser must refuse.
+      // Another host name is another origin.
       await chromium.goto(`http://localhost:${port}/`)
       const me = `fetch(${JSON.stringify(`${open.base_url}/v1/me`)}, { headers: { authorization: ${JSON.stringify(`Bearer ${open.api_key}`)} } })`
       assert.equal(await chromium.evaluate(`${me}.then(({ status }) => status, ({ name }) => name)`), 'TypeError')

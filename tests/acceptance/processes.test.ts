@@ -21,7 +21,7 @@ interface List {
   truncated: boolean
 }
 const list = async (query = '') => (await client.tool<List>(workspace, `/processes${query}`)).body
-/** Repeats the list, because a forked process has another name until it executes its program. */
+/** Polls: a forked process has another name until it executes its program. */
 async function listed(what: string, fits: (processes: Process[]) => boolean): Promise<List> {
   let seen = await list()
   await until(what, 60_000, async () => fits((seen = await list()).processes)).catch((cause: unknown) => {

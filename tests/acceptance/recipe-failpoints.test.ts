@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill its processes.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import path from 'node:path'

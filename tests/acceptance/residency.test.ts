@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests kill and restart it.
+// Needs its own installation: the tests kill and restart it.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -100,13 +100,13 @@ test('repeated reads of the idle state do not keep a machine resident', async ()
   }
 })
 
-/** The program communicates twice a second, for far longer than the check takes. The check may start late on a busy computer. */
+/** Twice a second, for far longer than the check takes, which may start late on a busy computer. */
 const TALKS = 50
 const CONNECTS = `import socket, time
 peer = socket.create_connection(("${INTERNET_ADDRESS}", 80))
 near, far = socket.socketpair()
 `
-/** After its traffic, the program talks to itself at the same rate. This CPU time alone must not keep a machine resident. */
+/** The program talks to itself, too. This CPU time alone must not keep a machine resident. */
 const TALKS_TO_ITSELF = `
 while True:
     near.sendall(bytes(200))
@@ -140,7 +140,7 @@ while sent < ${TALKS}:
 describe('side by side', { concurrency: 8 }, () => {
   test('timers fire late, never early', async () => {
     const { run, frozen } = await open('timers')
-    // The guest's monotonic clock continues while the machine is frozen.
+    // The guest's monotonic clock continues while frozen.
     await run(
       `setsid bash -c 'a=$(date +%s%N); sleep 8; b=$(date +%s%N); echo $(( (b - a) / 1000000 )) >/home/user/slept' >/dev/null 2>&1 &`,
     )

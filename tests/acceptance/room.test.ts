@@ -1,4 +1,4 @@
-// This file starts its own installation, because its capacity is small and the tests kill its cell.
+// Needs its own installation: its capacity is small and the tests kill its cell.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -7,7 +7,7 @@ import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 import { assertContinues, startWitness, type Testimony } from '../support/witness.ts'
 
-/** Memory of the guest, and the headroom that is charged for the engine. */
+/** Includes the headroom, which is charged for the engine. */
 const MACHINE_MIB = 1024 + 192
 const ROOM = 3
 const ASKED_MS = 120_000
@@ -80,7 +80,7 @@ test('after a kill of the cell while ten wakes wait, repeated calls are answered
   for (let count = 6; count < 13; count += 1) await open(`w${count}`)
   const asleep = await hibernated()
   assert.equal(asleep.length, 10)
-  // A workspace is not evicted within a second of its last use. A use of each awake workspace thus makes the wakes wait.
+  // A workspace is not evicted within a second of its last use, so the wakes wait.
   for (const { key, workspace } of sleepers) if (!asleep.includes(key)) await client.run(workspace, ['true'])
   const calls = sleepers.filter(({ key }) => asleep.includes(key)).map(({ workspace }) => once(workspace))
   await until('ten wakes wait', ASKED_MS, async () => waiting(await service.metrics('cell')) >= 10)

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the test kills its hostd.
+// Needs its own installation: the test kills its hostd.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -11,7 +11,7 @@ let service: Service
 let client: Client
 let workspace: OpenedWorkspace
 
-/** So many files that a search in the guest takes several times the limit after which the host takes over. */
+/** A search in the guest takes several times the limit after which the host takes over. */
 const FILES = 8000
 const TREE = '/home/user/tree'
 const MANY = `
@@ -54,7 +54,7 @@ function lineOf(file: string): string {
     return '' // it ended
   }
 }
-/** The path's `/./` keeps the search in the guest: the host searches only normalized paths. */
+/** `/./` keeps the search in the guest: the host searches only normalized paths. */
 async function inTheGuest(json: object = {}): Promise<SearchResult> {
   const before = readers()
   const found = await search('/home/user/./tree', json)
@@ -122,7 +122,7 @@ test('a large page of changes equals the small pages that the guest lists alone'
       const at: string = cursor === '' ? '' : `&cursor=${cursor}`
       const { status, body } = await client.tool<Changes>(workspace, `/changes?path_prefix=${TREE}/d1&limit=${limit}${at}`)
       assert.equal(status, 200)
-      // A directory's size differs between the sandbox's cache and the disk, so the comparison ignores it.
+      // The size of a directory differs between the sandbox's cache and the disk.
       found.push(...body.data.map((change) => (change.type === 'directory' ? { ...change, size: 0 } : change)))
       cursor = body.next_cursor
     }

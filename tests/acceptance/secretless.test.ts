@@ -1,4 +1,4 @@
-// This file starts its own installation, whose machines reach a fake internet.
+// Needs its own installation, whose machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { createReadStream, globSync, readdirSync, readFileSync } from 'node:fs'
@@ -41,7 +41,7 @@ after(async () => {
   await internet.close()
 })
 
-/** Names the servers in /etc/hosts, because the guest has no name server. */
+/** Uses /etc/hosts, because the guest has no name server. */
 async function named(at: OpenedWorkspace): Promise<void> {
   const line = `echo '${INTERNET_ADDRESS} ${INTERNET_HOST}\n${OTHER_ADDRESS} ${OTHER_HOST}' >> /etc/hosts`
   assert.equal((await client.run(at, ['sh', '-c', line], { user: 'root' })).exit.exit_code, 0)
@@ -198,7 +198,7 @@ test(
     await service.query('checkpoint') // writes committed rows to files
     const kept = ['pg', 'logs', 'keys'].map((name) => path.join(service.data_dir, name))
     const saved = path.join(service.pool_path())
-    // The search is for the complete values, because the record of the guest's search command above contains their common prefix.
+    // Searches for complete values: the record of the search command above contains their prefix.
     const withValue = await filesWith(value('two'), [...kept, path.join(service.run_dir, 'config'), saved])
     assert.deepEqual(withValue, [])
     assert.deepEqual(await filesWith(value('one'), [...kept, saved]), [])

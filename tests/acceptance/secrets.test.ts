@@ -9,11 +9,11 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { startService, type Service } from '../support/service.ts'
 
 const NAME = 'CANARY'
-/** Built at use, because the test also searches its own process for the value. */
+/** Built at use, because this process is also searched. */
 const value = (word: string) => `canary-${ID}-${word}`
 const ID = randomUUID()
 const CONTROL = `control-${ID}`
-/** Memory checkpoints are excluded: the memory of a process with a secret contains the value. */
+/** Memory checkpoints are excluded, because they contain the values of their processes. */
 const MEMORIES = /\/checkpoints\/[^/]+\/(?!disk\/)/
 
 let service: Service
@@ -29,7 +29,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** Prints a digest instead of the value, because output is stored on the disk. */
+/** Prints a digest, because output is stored on the disk. */
 const SHOW = `printf %s "$${NAME}" | sha256sum | cut -c1-64`
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const seen = async (at: OpenedWorkspace, body: Record<string, unknown> = {}) =>

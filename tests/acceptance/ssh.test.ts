@@ -138,7 +138,7 @@ test('an editor copies its server, starts it by a script on standard input, and 
   writeFileSync(path.join(local('server'), 'large'), large)
   await there('sh', '-c', "tar -c server | ssh -T -F config ssh.berth 'mkdir -p .editor && tar -x -C .editor'")
   const port = await freePort()
-  // The script's shell ends, while its server process and the connection keep running.
+  // The script's shell ends; its server process and the connection continue.
   const script =
     "cd .editor/server && (setsid nohup python3 serve.py > said 2>&1 < /dev/null &)\nuntil grep -q '==' said; do sleep 0.1; done; cat said; exec cat\n"
   await using editor = await sshStays(['-T', '-D', `127.0.0.1:${port}`], 'bash', script)
@@ -156,8 +156,7 @@ test('the commands of docs/guides/ssh.md work on a computer that has the program
   mkdirSync(local('home/.ssh'), { recursive: true })
   mkdirSync(local('home/project'))
   writeFileSync(local('home/project/file'), 'content')
-  // The wrappers of ssh and scp name the configuration, because OpenSSH reads the home from the list of users, not from $HOME. `code`
-  // begins with a command over ssh, as VS Code does.
+  // OpenSSH reads the home from the list of users, not from $HOME. VS Code begins with a command over ssh.
   const here = 'env -u LD_LIBRARY_PATH'
   program('ssh', `exec ${here} /usr/bin/ssh -F ~/.ssh/config "$@"`)
   program('scp', `exec /usr/bin/scp -F ~/.ssh/config "$@"`)

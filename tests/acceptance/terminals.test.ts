@@ -49,7 +49,7 @@ async function shell(): Promise<{ id: string; terminal: Attached; ask: (line: st
   }
   return { id, terminal, ask }
 }
-/** Waits until `sleep` runs: a shell that is forking, and its new child, ignore ctrl-C. */
+/** Waits for `sleep`: a shell that is forking, and its new child, ignore ctrl-C. */
 async function sleeping(seconds: number) {
   const found = await client.run(workspace, ['sh', '-c', `until pgrep -fx "sleep ${seconds}"; do :; done`], { timeout_ms: 120_000 })
   assert.equal(found.exit.exit_code, 0)
@@ -129,7 +129,7 @@ test('ctrl-C interrupts, ctrl-Z stops, fg continues, ctrl-D ends', { timeout: pa
   type(terminal, '\x03')
   await terminal.until(/ready> $/)
   assert.match(await ask('echo code $?'), /code 130\r\n/)
-  // The program is one process without an exec, because the engine loses a stop signal during an execve.
+  // One process without an exec: the engine loses a stop signal during an execve.
   type(terminal, 'sh -c "echo begun; while read line; do echo got \\$line; done"\n')
   await terminal.until(/begun\r\n/)
   type(terminal, '\x1a')

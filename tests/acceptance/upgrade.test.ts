@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests replace its engine and its agent.
+// Needs its own installation: the tests replace its engine and its agent.
 import assert from 'node:assert/strict'
 import { renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
@@ -8,8 +8,8 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { otherPrograms, otherVersion } from '../support/other-programs.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A checkpoint can be restored only by the engine that wrote it, and its memory contains the agent of that time. The tests replace engine
-// and agent twice, and remove the originals.
+// Only the engine that wrote a checkpoint can restore it, and its memory contains the agent of that time. The tests replace both twice, and
+// remove the originals.
 const programs = otherPrograms()
 const small = { caps: { memory_mib: 512 } }
 

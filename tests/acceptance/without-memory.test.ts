@@ -87,7 +87,7 @@ test('deleted snapshots release their space to the disk that they were taken of'
   const workspace = await client.open('full-of-snapshots', small)
   const { id } = workspace
   const writeOnce = async () => (await shell(workspace, 'rm -f big; dd if=/dev/zero of=big bs=1M count=600 status=none && sync big')).code
-  // Several tries: the space of a deleted file that a snapshot holds is freed within seconds (decision 60).
+  // A deleted file's space that a snapshot keeps is released within seconds (decision 60).
   const write = async () => {
     for (let left = 3; left > 0; left -= 1) {
       if ((await writeOnce()) === 0) return 0
@@ -95,7 +95,7 @@ test('deleted snapshots release their space to the disk that they were taken of'
     }
     return 1
   }
-  // The data of all checkpoints is limited to one more disk size (decision 60), so a write is refused soon.
+  // Checkpoints' data is limited to one more disk size (decision 60).
   const snapshots: string[] = []
   while ((await write()) === 0) {
     assert.ok(snapshots.length < 4, 'four snapshots of 600 MiB beside a disk of 1 GiB')

@@ -1,4 +1,4 @@
-// This file starts its own installation, because the tests exchange its database.
+// Needs its own installation: the tests exchange its database.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -40,7 +40,7 @@ async function read(key: string): Promise<string> {
 
 const filesOf = async (id: string) => (await service.inventory()).files.find(({ subject }) => subject.id === id)
 
-/** Stops the cell during the change and then kills it, so that it cannot act on the old rows before its next start reads the new ones. */
+/** The killed cell cannot act on its old rows before its next start reads the new ones. */
 async function behindTheCellsBack(change: () => Promise<void>): Promise<void> {
   process.kill(service.pid('cell'), 'SIGSTOP')
   await change()

@@ -86,7 +86,7 @@ test('a wrong password, an account without a password and a missing account get 
   const kinds = { known: 'timed@example.com', unknown: 'nobody@example.com', without: seeded }
   const took: Record<string, number[]> = { known: [], unknown: [], without: [] }
   const seen = new Set<string>()
-  // The cases alternate, so that load on the computer affects all of them alike.
+  // Alternates, so that load on the computer affects all cases alike.
   for (let n = 0; n < depth({ short: 20, long: 200 }); n++) {
     for (const [kind, email] of Object.entries(kinds)) {
       const started = performance.now()

@@ -73,7 +73,7 @@ test('every route with an id answers the same 404 for a missing object and for a
     const [, name] = /\{(\w+_id)\}/.exec(route.path) ?? []
     if (name === undefined) continue
     checked.push(route.id)
-    // The other ids of the path are random too, because the first one already decides the answer.
+    // The path's other ids are random too: the first one decides.
     const url = (id: string) => fill(route.path.replace(`{${name}}`, id), () => random)
     const missing = await send(route, url(random))
     const keys = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]
@@ -129,7 +129,7 @@ test('every list takes limits of 1 to 200, files 1 to 1000, and only its own cur
   await layerList(w.database.superuser, '0'.repeat(64), ['a'])
   assert.equal((await w.post('/v1/templates/drafted/draft', { base: 'base@1' })).status, 202)
   const lists = APP_ROUTES.filter((route) => 'cursor' in propertiesOf(route.query))
-  // template-packages.list is omitted, because the package list needs a mirror.
+  // The package list needs a mirror.
   for (const route of lists.filter(({ id }) => id !== 'template-packages.list')) {
     const path = fill(route.id.startsWith('draft-') ? route.path.replace('{slug}', 'drafted') : route.path, (name) => own[name] ?? '')
     const { status, body } = await w.get(`${path}?limit=200`, callerOf(route))

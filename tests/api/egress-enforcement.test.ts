@@ -92,7 +92,7 @@ test('a policy change of a workspace or its project reaches a running machine wi
   })
   await until('all is let out again', AT_ONCE_MS, () => w.host.egressOf(id)?.mode === 'allow_all')
   assert.equal(w.host.egressOf(id)?.revision, EGRESS_DEFAULT)
-  // Only the fastest change counts, because the computer also does other work.
+  // The fastest counts: the computer also does other work.
   assert.ok(Math.min(...took) < 1000, took.join(', '))
 })
 
@@ -156,7 +156,7 @@ test('a policy change for a hibernated machine is pending, and its wake applies 
 test('a frozen machine gets a policy change at once, and stays frozen', async () => {
   const id = await w.ready('frozen')
   const entry = async () => (await w.table.fresh(id)) ?? assert.fail(id)
-  // Freezing is repeated: a freeze gives way to any use of the machine, such as the end of the open.
+  // Repeated, because a freeze gives way to any use of the machine, such as the end of the open.
   await until('it is frozen', 30_000, async () => {
     await w.parking.freeze(await entry())
     return (await entry()).machine?.state === 'frozen'

@@ -110,7 +110,7 @@ test('an operation deletes an organization with its workspaces, volumes, secrets
   assert.equal(deleted.status, 202)
   assert.deepEqual(await db().selectFrom('workspace_ports').select('id').where('workspace_id', '=', running).execute(), [])
   assert.deepEqual([deleted.body.kind, deleted.body.workspace_id, deleted.body.input.organization_id], ['delete', null, organization_id])
-  // The organization now has no members, not even its owner. A process accepts the key until it is notified of the key's end.
+  // The organization has no members now, not even its owner. A process accepts a key until it is notified of its end.
   await until('the key is refused', 30_000, async () => (await w.get(`/v1/workspaces/${running}`, { as: t.key })).status === 401)
   assert.deepEqual(refusal(await w.get(`/v1/organizations/${organization_id}`, { as: member.token })), [404, 'not_found'])
   assert.deepEqual(refusal(await w.open('more', { project_id }, { as: owner.token })), [404, 'not_found'])

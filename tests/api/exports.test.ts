@@ -224,7 +224,7 @@ test('another process takes over an export from a dead one, a superseded process
     await makeAll(maker())
   }
   assert.equal((await w.get(`${path}/${id}`, { as: token })).body.state, 'running')
-  // Another process takes over from the stalled one, so later writes of the stalled one must be ignored.
+  // Another process takes over from the stalled one, whose later writes are ignored.
   const taken = { stood_still: false }
   w.clock.ahead_ms += 61_000
   {

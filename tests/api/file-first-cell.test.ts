@@ -10,7 +10,7 @@ let w: CellWorld
 const ids = new Map<string, string>()
 before(async () => {
   w = await worldWithCell({}, { file_first: true })
-  // These workspaces are made before a test sets the time forward, while the cell still counts as alive.
+  // Made before a test sets the time forward, while the cell counts as alive.
   for (const key of ['metered', 'short', 'tree']) ids.set(key, await w.ready(key, { mode: 'file_first' }))
 })
 after(() => w[Symbol.asyncDispose]())

@@ -192,7 +192,7 @@ for (const [asked, { body, lifetime, later }] of Object.entries(KEPT)) {
     const { request_id, ...first } = await ask()
     assert.deepEqual([first.status, first.type], [202, 'application/json; charset=utf-8'])
     const answer = JSON.parse(first.text)
-    // The entry commits with the change, so even a process that dies before its answer has stored the answer.
+    // The entry commits with the change, so a process that dies before its answer has stored it.
     const entry = w.database.superuser.selectFrom('idempotency_entries').select('outcome').where('key', '=', key)
     assert.equal((await entry.executeTakeFirstOrThrow()).outcome['body'], first.text)
     await (later ? later(answer.id) : w.call('DELETE', `/v1/workspaces/${id}`))

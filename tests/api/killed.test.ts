@@ -59,7 +59,7 @@ for (const [killed_at, sent_before, sent_in_all] of [
         assert.equal(await api.ended, 'SIGKILL')
       }
       assert.deepEqual([(await mailOf(email))?.sent_at, letters(email).length], [null, sent_before])
-      // Makes the killed process's claim on the mail expire.
+      // The killed process's claim has expired.
       await db().updateTable('mails').set({ next_try_at: new Date() }).where('email', '=', email).execute()
       await using next = await startApiProcess(w, { mail: mail() })
       await until('it is sent', 60_000, async () => ((await mailOf(email))?.sent_at ?? null) !== null)

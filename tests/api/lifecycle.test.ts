@@ -106,7 +106,7 @@ test("a fork that waits for another's capture joins it, does not lock the source
   )
   const active = async () => (await w.get(`/v1/workspaces/${id}`)).body.active_operation?.id
   assert.equal(await active(), first.operation.id)
-  // The end of the first fork hands the source to the next waiting fork.
+  // The source is handed to the next waiting fork.
   assert.equal((await w.call('DELETE', `/v1/workspaces/${first.workspace.id}`)).status, 202)
   const handed = await active()
   assert.ok(others.some(({ body }) => body.operation.id === handed))

@@ -24,7 +24,7 @@ before(async () => {
     memberships: [{ organization_id, role: 'owner' }],
     session: { id: w.ids.next(), stepped_up_at: null },
   }
-  // The filters match only the oldest rows, so that a scan from the newest row would be long.
+  // The filters match the oldest rows; all newer ones are different.
   await insert(3, 'rare', { observed_state: 'failed' })
   await insert(3, 'idle', { observed_state: 'suspended', desired_state: 'suspended' })
   await insert(3, 'draft', { purpose: 'template_draft' })

@@ -13,7 +13,7 @@ import { patience } from '../support/patience.ts'
 const { invitations_max } = LIMITS.organization
 /** In long runs 20 organizations send slightly more than 10,000 invitations. */
 const ORGANIZATIONS = depth({ short: 1, long: 20 })
-/** In long runs all invitations come over HTTP; otherwise most are inserted in advance. */
+/** In long runs all invitations come over HTTP. */
 const WAIT_ALREADY = invitations_max - depth({ short: 50, long: invitations_max })
 const MADE = invitations_max - WAIT_ALREADY
 const TOO_MANY = 10

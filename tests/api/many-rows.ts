@@ -17,7 +17,7 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
   const { organization_id, project_id } = w.a
   const { superuser: db } = w.database
   const now = w.clock.now()
-  // The owner has the older half of the rows, and the filters match the oldest rows of that half.
+  // The owner has the older half of the rows, and the filters match its oldest rows.
   await sql`insert into operations (id, organization_id, project_id, workspace_id, kind, state, created_at, updated_at, completed_at)
     select ${ids()}, ${organization_id}, ${project_id}, case when n > ${many / 2} then ${other}::uuid else ${workspace_id}::uuid end,
       case when n < 8 then 'reset' else (array['suspend', 'resume'])[1 + n / 2 % 2] end, case when n < 16 then 'failed' else 'succeeded' end,
@@ -91,7 +91,7 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
 async function manyOfWorkspaces(w: World, many: number, workspace_id: string, other: string): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
-  // Few checkpoints, as in practice: a workspace has at most some fifty, a few of them expired.
+  // A workspace has at most some fifty checkpoints, a few of them expired.
   const { cell_id } = await db.selectFrom('workspaces').select('cell_id').where('id', '=', other).executeTakeFirstOrThrow()
   await db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = replica`.execute(tx) // allows rows whose workspace does not exist

@@ -157,7 +157,7 @@ test('an open, a resume and a fork without capacity for 15 minutes fail, and not
   }
   const last_ms = Math.max(...operations.map(({ created_at }) => Date.parse(created_at)))
   w.clock.ahead_ms += last_ms + LIMITS.wait.capacity_wait_seconds * 1000 - w.clock.now().getTime() + 1000
-  // The next event wakes the cell, which then finds that the deadlines have passed.
+  // The next event wakes the cell, which finds the deadlines passed.
   const wake = await w.post(path(full, 'suspend'))
   const ended = await Promise.all(operations.map(({ id }) => w.ended(id)))
   for (const { state, error } of ended) {

@@ -138,7 +138,7 @@ test('of concurrent checkouts one has an open page, and the others are supersede
   await using shop = await openShop()
   const answers = await Promise.all([1, 2, 3, 4].map(() => shop.buy()))
   const reasons = answers.map((answer) => (answer.status === 201 ? '201' : answer.body.error.details.reason)).sort()
-  // If the checkouts happen to run in sequence, all get a page. In any case only the last page stays open.
+  // Checkouts in sequence all get a page, but only the last page stays open.
   assert.deepEqual([reasons.every((reason) => reason === '201' || reason === 'checkout_superseded'), reasons[0]], [true, '201'])
   const open = shop.double.of('checkout.session').filter(({ status }) => status === 'open')
   assert.equal(open.length, 1)

@@ -77,7 +77,7 @@ test('a sign-in waits for its code: nothing else takes its session, and a code i
   assert.deepEqual(refusal(await s.w.get('/v1/me', { as: waiting })), [403, 'mfa_required'])
   const seen = await s.w.get('/v1/auth/session', { as: waiting })
   assert.deepEqual([seen.body.mfa_required, seen.body.user, seen.body.stepped_up_until], [true, null, null])
-  // The code that turned on the second factor is used up. The next step may already have begun, so the test continues two steps later.
+  // The code that turned on the second factor is used up. The next step may have begun.
   assert.deepEqual(refusal(await challenge(waiting, { code: taken })), [401, 'invalid_credentials'])
   await later(2 * STEP_MS, async () => {
     const code = codeOf(secret)

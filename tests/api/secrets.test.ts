@@ -241,7 +241,7 @@ test('a deleted secret stays readable without any value, leaves the bindings, an
   assert.equal(said(await w.post(`/v1/secrets/${id}/versions`, { value: 'x' })), '409 conflict secret_deleted')
   const ids = async (query: string) => (await w.get(`${ofProject()}?${query}`)).body.data.map((each: { id: string }) => each.id)
   assert.deepEqual([(await ids('limit=200')).includes(id), (await ids('limit=200&include_deleted=true')).includes(id)], [false, true])
-  // A new secret with the deleted one's name is not bound to workspaces that had the deleted one.
+  // Workspaces that had the deleted secret do not get a new one of its name.
   await create({ name: 'GONE', value: 'other' })
   assert.deepEqual(await bound(workspace_id), [])
 })
@@ -289,7 +289,7 @@ test("a project's secret shadows its organization's, which may be limited to som
   assert.deepEqual((await bind(id, ['BOTH'])).body.secrets, [{ name: 'BOTH', status: 'available' }])
   const own = (await create({ name: 'BOTH', allowed_tools: ['exec'] })).body
   assert.deepEqual(await bound(id), [{ name: 'BOTH', status: 'not_allowed' }])
-  // The binding now means the project's secret: deleting the organization's keeps the binding, and deleting the project's removes it.
+  // Deleting the organization's secret keeps the binding, which now means the project's; deleting the project's removes it.
   await w.call('DELETE', `/v1/secrets/${shared.id}`, { as: owner })
   assert.deepEqual(await bound(id), [{ name: 'BOTH', status: 'not_allowed' }])
   await w.call('DELETE', `/v1/secrets/${own.id}`)

@@ -17,7 +17,7 @@ import { type World, world } from './support.ts'
 
 const MIB = 2 ** 20
 const RESERVE = 128 * MIB
-/** The file system's own files, and writes between two readings of the free space. */
+/** The file system's own files, and writes between two readings. */
 const ROUNDING = 4 * MIB
 
 let disk: SmallFileSystem

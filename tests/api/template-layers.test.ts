@@ -23,7 +23,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** Makes a layer that no row names. */
+/** No row names this layer. */
 async function made(text: string): Promise<string> {
   const build_id = randomUUID()
   const fence = { subject: buildSubject(build_id), operation_id: randomUUID(), step: 'start', epoch: 1, fence: 1 }

@@ -367,7 +367,7 @@ test('a workspace has at most sixteen volumes, and a released mount slot is used
 test("a deletion waits for storage in creation, needs the volume's name to be forced, and repeats as one operation", async () => {
   const creating = await seeds.volume(w.a, w.cell_id, { state: 'creating' })
   assert.deepEqual(reason(await w.call('DELETE', path(creating))), [409, 'conflict', 'volume_creating'])
-  // A forced deletion does not wait for the creation, whose computer may be gone. The volume's name is free at once.
+  // A forced deletion does not wait for the creating computer, which may be gone. The name is free at once.
   const held = Promise.withResolvers<void>()
   using _ = w.host.intercept('createVolume', 'before', () => held.promise)
   const stuck = (await w.post(`/v1/projects/${w.a.project_id}/volumes`, { name: 'stuck', quota_gib: 1 })).body

@@ -104,7 +104,7 @@ async function projectWithWorkspaces(service: Service, count: number): Promise<{
   return { api_key, project_id }
 }
 
-/** Makes operations of a cell that does not exist, so that they never end. */
+/** Operations of a cell that does not exist, so that they never end. */
 async function operationsWithoutEnd(service: Service, count: number): Promise<string[]> {
   const made = Array.from({ length: count }, () => ids.next())
   const cell_id = ids.next()

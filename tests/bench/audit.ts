@@ -13,7 +13,7 @@ const BATCH = 20
 const PER_SECOND = 200
 const SECONDS = 20
 
-/** The first row has no fsync, and measures only the work. The second has fsync, as an installation does. */
+/** Without fsync only the work remains; with fsync it is as in an installation. */
 export async function auditRows(): Promise<void> {
   await using w = await world()
   const { api: db } = w.database
@@ -42,7 +42,7 @@ export async function auditRows(): Promise<void> {
   await linker.close()
 }
 
-/** Turns fsync on or off, because test databases run without fsync. */
+/** Test databases run without fsync. */
 async function setSync(db: Db, is_synced: boolean): Promise<void> {
   for (const name of ['fsync', 'full_page_writes']) await sql.raw(`alter system set ${name} = ${is_synced ? 'on' : 'off'}`).execute(db)
   await sql`select pg_reload_conf()`.execute(db)
@@ -67,7 +67,7 @@ function recorded({ database, ids, clock }: World, id: string): Promise<void> {
   return mutate(database.api, by, 'bench.rename', (tx) => rename(tx, id), subject)
 }
 
-/** Makes changes at a fixed rate. Each change is of another row, because changes of one row would wait for each other. */
+/** Changes come at a fixed rate. Rows differ, because changes of one row would wait for each other. */
 async function flood(w: World): Promise<{ behind_ms: number; others_ms: number }> {
   const { organization_id } = w.a
   const by = { actor: { kind: 'service', name: 'setup' }, ids: w.ids, request_id: null, source_address: null } as const

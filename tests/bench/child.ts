@@ -4,8 +4,8 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 
 /**
- * Starts a child process, because a server in this process would compete with the client for one core. `told` is the child's first line, as
- * JSON. The child ends with its stdin.
+ * A process of its own does not compete with the client for one core. `told` is the child's first line, as JSON. The child ends with its
+ * stdin.
  */
 export async function startChild(file: string, ...args: string[]): Promise<{ told: unknown } & AsyncDisposable> {
   const command = ['--disable-warning=ExperimentalWarning', path.join(import.meta.dirname, file), ...args]
@@ -27,7 +27,7 @@ export async function startChild(file: string, ...args: string[]): Promise<{ tol
   }
 }
 
-/** The child calls this when it serves. */
+/** Called in the child. */
 export async function serveUntilTold(told: unknown): Promise<void> {
   process.stdout.write(`${JSON.stringify(told)}\n`)
   process.stdin.resume()

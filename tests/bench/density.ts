@@ -14,7 +14,7 @@ const LOOK_MS = 1000
 const BAR_MIB = 400
 const PROCESSES = ['supervisor', 'postgres', 'hostd', 'api', 'cell'] as const
 
-/** Measures memory, with shared pages counted once. `density:100` uses 100 suspended workspaces. */
+/** Shared pages count once. `density:100` uses 100 suspended workspaces. */
 export async function densityRow(asked?: string): Promise<void> {
   const count = Number(asked ?? SUSPENDED)
   await withService({ ...CROWDED_SETTINGS, pool_image_gib: 24, freeze_after_seconds: 5 }, async (service, client) => {

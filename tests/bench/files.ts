@@ -10,7 +10,7 @@ import { measure, timed } from './harness.ts'
 
 const LARGE = 7 << 20
 const SMALL = 4 << 10
-/** Requests of a sample: a single request is too short to time. */
+/** A single request is too short to time. */
 const BATCH = 20
 const PORT = 8080
 
@@ -28,7 +28,7 @@ export async function fileReadRows(service: Service): Promise<void> {
     ['small', SMALL],
   ] as const) {
     await written(client, workspace, name, randomBytes(bytes))
-    // The wait lets the service cache the digest, which requires that the file is unchanged for two seconds.
+    // The digest is cached once the file has been unchanged for two seconds.
     await client.run(workspace, ['sleep', '2.5'])
     const reference = async () => {
       const { status, bytes: read } = await call(`${bare}/${name}`)
@@ -76,7 +76,7 @@ async function written(client: Client, workspace: OpenedWorkspace, name: string,
   if (status !== 200 || body['durable'] !== true) throw new Error(`the write answered ${status}: ${JSON.stringify(body)}`)
 }
 
-/** Repeats a write of the gateway in plain Node.js: new file, digest, fsync, rename, fsync of the directory. */
+/** A gateway's write in plain Node: new file, digest, fsync, rename, fsync of the directory. */
 async function durably(folder: string, name: string, bytes: Buffer): Promise<string> {
   const temporary = path.join(folder, `${randomBytes(8).toString('hex')}.tmp`)
   const file = await open(temporary, 'wx', 0o644)

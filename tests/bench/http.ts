@@ -3,11 +3,11 @@ import type { Service } from '../support/service.ts'
 import { startChild } from './child.ts'
 import { measure, timed } from './harness.ts'
 
-// The reference is a bare Fastify in a process of its own, with the same queries but without checks or conventions.
+// The reference is a bare Fastify in its own process: same queries, no checks or conventions.
 
 const BATCH = 20
 
-/** A sample is a batch, because a single request is too short to time. */
+/** A single request is too short to time. */
 const batch = (request: () => Promise<unknown>) => () =>
   timed(async () => {
     for (let n = 0; n < BATCH; n++) await request()

@@ -10,7 +10,7 @@ import { freshDatabase } from '../support/postgres.ts'
 import { measure, timed } from './harness.ts'
 import { fill } from './idle-store.ts'
 
-// Measures the work of an idle service every five seconds, with two databases that differ only in the number of workspaces.
+// An idle service ticks every five seconds. The two databases differ only in the number of workspaces.
 
 const FEW = 100
 const MANY = 10_000

@@ -32,7 +32,7 @@ import { withService } from './with-service.ts'
 import { idleTickRow } from './idle-tick.ts'
 import { idleReport } from '../simulation/idle/report.ts'
 
-/** Benchmarks by name: `npm run bench -- NAME …`. `suspend:small` measures one guest of a row. */
+/** `npm run bench -- NAME …`; `suspend:small` measures one guest of a row. */
 const BENCHES: Record<string, (service: Service, guest?: string) => Promise<void>> = {
   exec: execRow,
   'exec-parallel': parallelRow,

@@ -1,4 +1,4 @@
-// Command ndjson-server is the reference of the row `stream`: it sends the same events as the service.
+// Command ndjson-server is the reference of the row `stream`: it sends the same events.
 package main
 
 import (

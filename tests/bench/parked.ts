@@ -19,7 +19,7 @@ export async function parkedRows(): Promise<void> {
   await withService({ freeze_after_seconds: 1, hibernate_after_seconds: 2 }, hibernatedRow)
 }
 
-/** Reads /tmp, which is on no disk, so that the call reaches the machine itself. */
+/** /tmp is on no disk, so this call reaches the machine itself. */
 async function call(client: Client, workspace: OpenedWorkspace): Promise<number> {
   let status = 0
   const ms = await timed(async () => {

@@ -9,7 +9,7 @@ export interface PortGuest {
   talk(): Promise<() => void>
 }
 
-/** Its endless answer sends 1 MiB every 20 ms, which is 50 MiB/s. */
+/** Sends 1 MiB every 20 ms: 50 MiB/s. */
 export const PORT_GUEST_APP = `
 import base64, hashlib, http.server, time
 class App(http.server.BaseHTTPRequestHandler):

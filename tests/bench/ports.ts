@@ -16,7 +16,7 @@ const CONNECTIONS = 16
 const REQUESTS = 4_000
 const SERVES = /listen=(\S+)/
 
-/** The rows use a fake cell, which grants every request. */
+/** A fake cell grants everything. */
 export async function portsRow(): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), 'berth-bench-'))
   const children: ChildProcess[] = []

@@ -9,7 +9,7 @@ export function memoryMib(pid: number): number {
   return Number(/^Pss:\s+(\d+)/m.exec(rollup(pid))?.[1] ?? 0) / 1024
 }
 
-/** @returns MiB of the processes and their descendants; shared pages count once */
+/** In MiB; shared pages count once. */
 export async function treeMemoryMib(roots: number[]): Promise<number> {
   let mib = 0
   for (let pids = roots; pids.length > 0; pids = await childrenOf(pids)) {

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import type { ChildName, Service } from '../support/service.ts'
 
-/** Linux reports CPU time in hundredths of a second. */
+/** Linux reports hundredths of a second. */
 const TICK_MS = 10
 const PROCESSES = ['api', 'cell', 'hostd'] as const
 const GROUPS = ['machines', 'commands', 'service'] as const
 
-/** The function returns CPU milliseconds so far, from cgroup v1. */
+/** CPU milliseconds so far (cgroup v1). */
 export function createProcessorTime(service: Service): () => Record<string, number> {
   return () => ({
     ...Object.fromEntries(PROCESSES.map((child) => [child, ofProcess(service, child)])),

@@ -5,9 +5,9 @@ import path from 'node:path'
 
 const COMMAND_MS = 120_000
 
-/** A reference sandbox: the engine's own commands on the template's files, without the service. */
+/** A reference: the engine's own commands on the template's files. */
 export interface RawSandbox {
-  /** The measured time includes the start of the program, as for any user of runsc. */
+  /** Includes the program start, as for any user of runsc. */
   runsc(...args: string[]): Promise<void>
   bundle(argv: string[]): string
   directory: string
@@ -46,7 +46,7 @@ export function createRawSandbox(runsc: string, layer: string): RawSandbox {
     directory,
     runsc: (...args) =>
       new Promise((resolve, reject) => {
-        // The child has no pipes: a detached sandbox would keep pipes open, and waiting for their end would wait for the sandbox.
+        // No pipes: a detached sandbox would keep them open, and waiting for their end would wait for it.
         const child = spawn(runsc, [...flags, ...args], { stdio: 'ignore', timeout: COMMAND_MS })
         child.once('error', reject)
         child.once('exit', (code) => {

@@ -59,7 +59,7 @@ const URL = `https://${INTERNET_HOST}/page`
 const together = (more: string) => `curl -sS --http1.1 ${more} -o /dev/null '${URL}?[1-${REQUESTS}]'`
 const apart = (more: string) => `for i in $(seq ${CONNECTIONS}); do curl -sS --http1.1 ${more} -o /dev/null ${URL} || exit 1; done`
 
-/** Measures by the guest's clock, which excludes the overhead of the command. */
+/** By the guest's clock, which excludes the command's overhead. */
 async function seconds(client: Client, workspace: OpenedWorkspace, script: string): Promise<number> {
   const timed = `begin=$(date +%s%N); ${script} || exit 1; end=$(date +%s%N); echo $(( (end - begin) / 1000 ))`
   const { exit, stdout, stderr } = await client.run(workspace, ['bash', '-c', timed])

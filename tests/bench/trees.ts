@@ -66,7 +66,7 @@ async function treeOf(client: Client, key: string, names: string[]): Promise<Tre
 
 async function fill({ client, workspace }: Tree, below: string, names: string[]): Promise<void> {
   const at = below === '' ? '/home/user' : `/home/user/${below}`
-  // The files go in several tars, because a tar's limit of entries also counts directories.
+  // Several tars, because a tar's entry limit also counts directories.
   for (let from = 0; from < names.length; from += 50_000) {
     const entries = names.slice(from, from + 50_000).map((name, i) => entryOf(name, `content ${i % CONTENTS}`))
     const { status, bytes } = await client.tool(workspace, `/files/tar?path=${at}&create_parents=true`, {

@@ -30,7 +30,7 @@ const ACTIONS = {
   hint: 1,
 }
 const QUIET = { share: 0.06, seconds: [2, 12] } as const
-/** Near the end of a quiet time, an actor lists files. The host reads them from the disk, which must not wake the machine. */
+/** Files listed near the end of a quiet time are read from the disk, which must not wake the machine. */
 const PEEK = { share: 0.1, last_ms: 1500 }
 
 export async function act(actor: Actor, workspaces: Believed[], stopped: () => boolean): Promise<void> {
@@ -236,7 +236,7 @@ async function remove(actor: Actor, seen: Believed): Promise<void> {
   await open(actor, seen)
 }
 
-/** Checks N7: after the delete is answered, no call may succeed. */
+/** Checks N7: after the answer no call may succeed. */
 async function end(actor: Actor, seen: Believed): Promise<boolean> {
   const answer = await actor.caller.change<Operation>(`/v1/workspaces/${seen.id}`, { method: 'DELETE' })
   if (answer.status !== 202) {

@@ -9,7 +9,7 @@ import { patience } from '../support/patience.ts'
 
 const ACTIONS: Record<Mode, string> = { kill: 'kill9', kill_all: 'kill9', stop: 'stop', throw: 'throw' }
 
-/** Marker files of the points of api and cell. A point fires if its file is missing, and then creates the file. */
+/** Points of api and cell. A point fires if its file is missing, and then creates it. */
 export interface Markers {
   spec(mode: Mode): string
   file(name: string): string
@@ -52,7 +52,7 @@ export async function arm(service: Service, markers: Markers, point: Point, mode
   }
 }
 
-/** Disarms a point, because a point that was not reached must not fire in the next case. */
+/** A point that was not reached must not fire in the next case. */
 export async function disarm(service: Service, markers: Markers, point: Point): Promise<void> {
   if (point.owner === 'hostd') await askHostd(service, 'PUT', {})
   else writeFileSync(markers.file(point.name), '')

@@ -16,10 +16,10 @@ export interface Operation {
 
 export interface Caller {
   api<T>(path: string, options?: RequestOptions): Promise<Answer<T>>
-  /** Sometimes repeats the change with its key. The repeat must name the same operation. */
+  /** Sometimes repeats the change, which must name the same operation. */
   change<T>(path: string, options: RequestOptions): Promise<Answer<T>>
   ended(operation_id: string): Promise<Operation>
-  /** Calls only once, because an interrupted call may have taken effect. null: there was no answer. */
+  /** Calls once, because an interrupted call may have taken effect. null: no answer. */
   tool(url: string, options: RequestOptions): Promise<Answer<{ error?: { code: string } }> | null>
 }
 

@@ -40,7 +40,7 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
     }
     const following = watchFor(armed, ended, what_follows)
     const running = one.run({ ...armed, elsewhere: elsewhere.promise, taken_over: taken_over.signal }).finally(() => (has_ended = true))
-    // Waits for both even after a failure, because the next case needs a service without running work.
+    // Waits for both, even on failure: the next case needs an idle service.
     const [ran, followed] = await Promise.allSettled([running, following])
     await service.ready()
     const reached = await armed.fired()
@@ -57,7 +57,7 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
   }
 }
 
-/** Watches for a while after the end of the operation, because a point may come after that end. */
+/** The operation may end first, if the point comes after its end. */
 async function watchFor(armed: Armed, ended: () => boolean, then: () => Promise<void>): Promise<void> {
   for (let after_end = 0; after_end < 400; after_end += ended() ? 1 : 0) {
     if (await armed.fired()) return then()

@@ -14,8 +14,8 @@ const PATIENCE_MS = 45_000
 const CALL_MS = 20_000
 
 /**
- * Runs a command exactly once despite failures, and reports gaps in its output, or a second read that differs. null: the outcome is
- * unknown, because the workspace does not run or its machine died.
+ * Runs a command exactly once despite failures. Reports gaps, and a second read that differs.
+ * @returns null if the workspace does not run or its machine died
  */
 export async function runOnce(actor: Actor, seen: Believed, argv: (session_id: string) => string[]): Promise<Ran | null> {
   const session_id = `chaos-${randomUUID()}`

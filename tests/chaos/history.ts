@@ -11,7 +11,7 @@ export interface History {
   file: string
   violations: string[]
   counts: Map<string, number>
-  /** Accepted requests, to be repeated at the end: for a day, a repeat with the same key names the same operation. */
+  /** For a day, a repeat of these with the same key names the same operation. */
   accepted: Accepted[]
   note(what: string, about?: object): void
   violate(what: string, about: object): void

@@ -1,5 +1,5 @@
-// `npm run chaos -- --minutes 10` compares acknowledged changes with reads. It checks N1 to N7 of docs/operating/promises.md, and I1 to
-// I15, except N5, I13 and I14: these concern file-first workspaces, egress policies and secrets, which it does not use.
+// `npm run chaos -- --minutes 10` compares acknowledged changes with reads: N1 to N7 of docs/operating/promises.md, and I1 to I15. It omits
+// N5, I13 and I14, which concern file-first workspaces, egress policies and secrets.
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -42,7 +42,7 @@ const service = await startService({
     memory_overcommit: 4,
     disk_overcommit: 50,
     pool_image_gib: 24,
-    // Idle machines are parked after seconds, so that processes also die while they park machines.
+    // Idle machines park soon, so that processes also die while parking.
     freeze_after_seconds: 1,
     hibernate_after_seconds: 3,
   },

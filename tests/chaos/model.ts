@@ -1,4 +1,4 @@
-/** A stored number must be at least the last acknowledged one, and at most the last attempted one. */
+/** The stored number is at least the last acknowledged one, and at most the last attempted one. */
 export interface Bounds {
   floor: number
   ceiling: number
@@ -15,7 +15,7 @@ export interface Witness {
 
 export type StorageKind = 'disk' | 'memory'
 export interface Content extends Record<StorageKind, Map<string, Bounds>> {
-  /** null: the workspace has no witness, or an unknown one */
+  /** null: no witness, or an unknown one */
   witness: Witness | null
 }
 
@@ -27,10 +27,10 @@ export interface Believed {
   epoch: number
   content: Content
   snapshots: Map<string, Content>
-  /** Counts kills of this workspace's machine. Nothing else may lose its memory. */
+  /** Kills of this workspace's machine, which alone lose its memory. */
   deaths: number
   lock: Lock
-  /** Clients do not use the workspace until this time, so that it can be parked. */
+  /** Clients do not use it until then, so that it can be parked. */
   quiet_until_ms?: number
 }
 
@@ -70,7 +70,7 @@ export function between(before: Content, after: Content): Content {
   return { disk: span(before.disk, after.disk), memory: span(before.memory, after.memory), witness }
 }
 
-/** A woken witness continues with the count at its capture: it did not count in between. */
+/** The witness has not counted since its capture, so it continues from there. */
 export function wokenAt(captured: Content, at_ms: number): Content {
   const content = copyOf(captured)
   if (content.witness !== null) content.witness.at_ms = at_ms
@@ -83,7 +83,7 @@ export function forgetMemory(content: Content): void {
   content.witness = null
 }
 
-/** Work on a workspace takes this lock shared. An operation that replaces its content takes it exclusively. */
+/** Work on a workspace takes the lock shared; replacing its content takes it exclusively. */
 export class Lock {
   private shared = 0
   private tail: Promise<void> = Promise.resolve()

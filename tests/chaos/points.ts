@@ -1,6 +1,6 @@
 import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
 
-/** Work that a point interrupts. `hibernate` has no request: a hibernation happens when there are no requests. */
+/** A hibernation has no request: it happens when there are no requests. */
 export type Kind =
   | 'open'
   | 'suspend'
@@ -17,7 +17,7 @@ export type Parking = 'hibernate' | 'wake'
 export type Owner = 'api' | 'cell' | 'hostd'
 
 export interface Point {
-  /** Names of hostd's points have no prefix, unlike the others. */
+  /** hostd's names have no prefix. */
   name: string
   owner: Owner
   kind: Kind
@@ -26,7 +26,7 @@ export interface Point {
 export const MODES = ['kill', 'kill_all', 'stop', 'throw'] as const
 export type Mode = (typeof MODES)[number]
 
-/** The first prefix that matches a point's name counts. */
+/** The first matching prefix counts. */
 const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['start.', ['open']],
   ['connect.', ['open', 'wake']],
@@ -45,7 +45,7 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['unpause.', []], // only after an undone suspend: machine/internal/hostd tests it
 ]
 
-/** Points of volumes, as listed in machine/internal/hostd/failpoint.go. */
+/** Listed in machine/internal/hostd/failpoint.go. */
 export const VOLUME_POINTS = [
   'volume_create.storage',
   'volume_create.answer',
@@ -82,7 +82,7 @@ export function everyPoint(hostd_names: string[]): Point[] {
   return [...own, ...hostd]
 }
 
-/** Labels include the operation, which is not part of the names of hostd's points. */
+/** hostd's names do not include the operation. */
 export function labelOf({ name, owner, kind }: Point): string {
   return owner === 'hostd' ? `hostd/${name}/${kind}` : name
 }

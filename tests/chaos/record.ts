@@ -3,7 +3,7 @@ import { isTerminal, type OperationState } from '../../contract/states/operation
 import type { Service } from '../support/service.ts'
 import type { History } from './history.ts'
 
-/** A trigger writes each change in the transaction of the change itself, so that none is missed between two polls. */
+/** A trigger writes it in the change's transaction, so polls miss none. */
 export interface Change<T> {
   seq: number
   xid: string
@@ -102,7 +102,7 @@ const EDGES = new Set(
       .map(([from, to]) => `${from} ${to}`),
   ),
 )
-/** Parking changes only the residency: the workspace stays running in its epoch. An operation's commit makes it resident again. */
+/** Parking keeps the workspace running in its epoch; an operation's commit makes it resident again. */
 const PARKING_EDGES = new Set(['resident hibernated', 'hibernated restoring', 'restoring resident', 'restoring hibernated'])
 const BEGINNINGS = new Set<ObservedState>(['creating', 'forking'])
 const STARTS = new Set<ObservedState>(['starting', 'resuming', 'forking'])
@@ -148,7 +148,7 @@ function judgeOperations(changes: Change<OperationNote>[], history: History): vo
 
 const ASKED_AS: Record<string, string> = { delete: 'DELETE', resume: 'open' }
 
-/** Checks I15. Operations without an entry in EFFECTS have no effect that a death could not have undone by their end. */
+/** Checks I15. Operations not in EFFECTS have no effect that a death could not have undone by their end. */
 function judgeEffects(
   operations: Change<OperationNote>[],
   workspaces: Change<WorkspaceNote>[],

@@ -12,7 +12,7 @@ export async function checkRows(service: Service, history: History): Promise<voi
   await checkRoom(service, history)
 }
 
-/** Checks N1 and I8: every accepted operation exists, has ended, and is still named by a repeat of its request. */
+/** Checks N1 and I8: every accepted operation exists, has ended, and still answers its request. */
 async function checkAccepted(service: Service, history: History): Promise<void> {
   const rows = await service.query<{ id: string; completed: boolean }>('select id, completed_at is not null as completed from operations')
   const completed = new Map(rows.map(({ id, completed }) => [id, completed]))

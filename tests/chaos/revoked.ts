@@ -4,7 +4,7 @@ import type { History } from './history.ts'
 import type { Believed } from './model.ts'
 
 const LOOK_MS = 1000
-/** The gateway may serve a revoked token for this long; the application API refuses at once. */
+/** The gateway may serve a revoked token this long; the application API refuses at once. */
 const TOKEN_MS = 30_000
 
 export interface RevokedKey {
@@ -32,7 +32,7 @@ export async function watchRevoked(service: Service, key: RevokedKey, history: H
   while (!stopped()) {
     const listed = await ask(`${service.base_url}/v1/workspaces`, key.api_key)
     judge(history, key, 'key', listed)
-    // Before this time, the gateway may still serve the token, and the call would keep the machine awake.
+    // Earlier, the gateway may still serve the token, and the call would keep the machine awake.
     if (performance.now() > key.revoked_ms + TOKEN_MS)
       judge(
         history,

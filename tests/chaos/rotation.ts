@@ -3,7 +3,7 @@ import { isLong } from '../support/depth.ts'
 
 const RUNS = 8
 
-/** The commit's hash selects the points, so that a second run of a commit repeats them. BERTH_TEST_ROTATION repeats a printed number. */
+/** The commit's hash selects the points, so that a second run repeats them. BERTH_TEST_ROTATION repeats a printed number. */
 export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCommit())
 
 /** Selects an eighth of the points, at least one, and all in the long run. */

@@ -134,7 +134,7 @@ async function verifyFork(service: Service, actor: Actor, seen: Believed, operat
   await operate(actor, child, 'delete')
 }
 
-/** Waits for the operation, because an open may return its token before its operation ends. */
+/** An open may return its token before its operation ends. */
 async function settled(actor: Actor, seen: Believed): Promise<void> {
   const { body } = await actor.caller.api<{ active_operation: { id: string } | null }>(`/v1/workspaces/${seen.id}`)
   if (body.active_operation !== null) await actor.caller.ended(body.active_operation.id)

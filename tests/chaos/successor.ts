@@ -36,7 +36,7 @@ export async function startSuccessor(service: Service, name: 'api' | 'cell'): Pr
   const { uid, gid } = statSync(`/proc/${first}`)
   chownSync(file, uid, gid)
   const log = openSync(path.join(service.data_dir, 'logs', `${name}-successor.log`), 'a')
-  // The successor has no failpoints, and lacks the mark by which the supervisor finds its own children.
+  // No failpoints, and no mark by which the supervisor finds its own children.
   const [program = '', ...args] = readFileSync(`/proc/${first}/cmdline`, 'utf8').split('\0').slice(0, -1)
   const argv = args.map((each) => (each === own ? file : each))
   const child = spawn(program, argv, { uid, gid, cwd: '/', env: { PATH: process.env['PATH'] }, stdio: ['ignore', log, log] })

@@ -7,7 +7,7 @@ export interface Case {
 
 export interface Watched {
   fired(): Promise<boolean>
-  /** Caller of the api that took over from the stopped one. It sends the same request with the same key. */
+  /** Another api that took over from the stopped one gets the same request with the same key. */
   elsewhere: Promise<Actor>
   taken_over: AbortSignal
 }

@@ -4,8 +4,8 @@ import { runOnce } from './command.ts'
 import { ceilingOf, TICK_MS, type Believed, type Witness } from './model.ts'
 
 /**
- * One answer of this program proves memory, processes, disk, open files and timers. The program uses too little CPU to prevent parking, and
- * runs outside of a command, which would keep the machine resident.
+ * One answer proves memory, processes, disk, open files and timers. The program uses too little CPU to prevent parking, and is no command,
+ * which would keep the machine resident.
  */
 const WITNESS = `
 import hashlib, json, os, signal, sys, time
@@ -43,7 +43,7 @@ while True:
 `
 const START =
   'setsid python3 -c "$0" "$1" </dev/null >/dev/null 2>&1 & until [ -s "/dev/shm/$1/pid" ]; do sleep 0.05; done; cat "/dev/shm/$1/pid"'
-/** Asks the witness. $0 is the witness's directory, and $1 the id of the question. */
+/** $0: the witness's directory; $1: id of the question. */
 const ASK = `cd "$0" || exit 3
 touch "ask-$1"; kill -USR1 "$(cat pid)" || exit 3
 for turn in $(seq 800); do [ -s "said-$1" ] && cat "said-$1" && rm "said-$1" && exit; sleep 0.05; done; exit 4`
@@ -58,7 +58,7 @@ interface Testimony {
   canary: boolean
 }
 
-/** Call with the exclusive lock: otherwise a concurrent capture could contain a witness that is not in its model. */
+/** Needs the exclusive lock: no capture may contain a witness that is not in the model. */
 export async function startWitness(actor: Actor, seen: Believed): Promise<void> {
   if (seen.content.witness !== null) return
   const { deaths, content } = seen

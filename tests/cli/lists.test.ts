@@ -1,4 +1,4 @@
-// Each listed value is used as an argument of other commands, with a real service.
+// Listed values are arguments of other commands of a real service.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

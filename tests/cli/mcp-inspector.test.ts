@@ -37,7 +37,7 @@ after(async () => {
 
 const env = () => ({ BERTH_URL: served.url, BERTH_API_KEY: served.double.options.apiKey, BERTH_CONFIG_DIR: folder })
 
-/** The inspector gets a home of its own, because it stores state in its home. */
+/** The inspector stores state in its home, so it gets one of its own. */
 async function inspected(...words: string[]): Promise<unknown> {
   const { PATH = '' } = process.env
   const program = path.join(folder, 'node_modules/.bin/mcp-inspector')

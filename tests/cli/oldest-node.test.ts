@@ -1,4 +1,4 @@
-// Runs the shipped clients on the oldest Node.js that they support.
+// The shipped clients run on the oldest Node.js that they support.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

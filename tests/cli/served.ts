@@ -22,7 +22,7 @@ export interface Served extends AsyncDisposable {
   double: Double
   url: string
   folder: string
-  /** A request waits until the promise that this function returns resolves. */
+  /** Delays each request until its promise resolves. */
   onRequest: ((url: string) => Promise<void> | void) | undefined
   berth(words: readonly string[], options?: RunOptions): Promise<Ran>
 }

@@ -22,7 +22,7 @@ const RECORD = [
   'stdout_bytes', 'stderr_bytes', 'stdout_available_from', 'stderr_available_from',
 ] // prettier-ignore
 
-/** Tests that every agent must pass, real or fake, because the gateway tests rely on the fake one. */
+/** Every agent must pass, real or fake, because the gateway tests rely on the fake one. */
 export function agentConformance(name: string, open: () => Promise<AgentHarness>): void {
   void suite(`agent: ${name}`, () => {
     let agent: AgentHarness

@@ -18,7 +18,7 @@ export interface Guest {
   count(): Promise<number>
   readFile(path: string): Promise<string | null>
   writeFile(path: string, text: string): Promise<void>
-  /** A start from a disk loses the memory, and a restore continues with it. */
+  /** A start from a disk loses the memory; a restore keeps it. */
   readMemory(): Promise<string | null>
   writeMemory(text: string): Promise<void>
 }
@@ -369,7 +369,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     volumes({ host: () => host, start, speak, startRequest, remove, refused })
 
     trees({ host: () => host, speak, startRequest, guest: (machine) => harness.guest(machine), refused })
-    // These tests come last: after them, the host refuses callers without the installation's id.
+    // Last, because the host then refuses callers without the installation's id.
     keeping({ host: () => host, start, speak, remove, filesOf, refused, fence: () => fence })
   })
 }

@@ -51,8 +51,7 @@ export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: s
   const writer: Writer = { db, clock, ids, project: await makeProject(db, ids, clock, layers) }
   const operate: Intentions['operate'] = (workspace_id, kind, options = {}) => insertOperation(writer, workspace_id, kind, options)
   const newWorkspace: Intentions['newWorkspace'] = (wanted) => insertWorkspace(writer, 'creating', wanted)
-  // Workspace and operation are inserted in one transaction, as in the API: between two, the reconciler would settle a workspace without an
-  // operation.
+  // One transaction, as in the API: the reconciler would settle a workspace without an operation.
   const withOperation = (state: string, kind: string, wanted: NewWorkspace | undefined, options: { source?: string }, of = writer) =>
     db.transaction().execute(async (tx) => {
       const workspace_id = await insertWorkspace({ ...of, db: tx }, state, wanted)
@@ -138,7 +137,7 @@ async function insertOperation(
   return id
 }
 
-/** Locks the row of the fork that holds the source, so that the fork waits until this transaction ends. */
+/** The lock on the fork's row makes it wait until this transaction ends. */
 async function isForked(tx: Db, source: string): Promise<boolean> {
   const holder = () =>
     tx
@@ -160,7 +159,7 @@ async function isForked(tx: Db, source: string): Promise<boolean> {
 }
 
 async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<void> {
-  // The waiting forks end before the holder, because the end of a holder hands the source to the next waiting fork.
+  // Waiting forks end first, because a holder that ends hands its source to the next.
   const error = JSON.stringify({ code: 'canceled', message: 'Deleted', retryable: false })
   const canceled = { state: 'canceled' as const, completed_at: now, error }
   const joined = tx
@@ -172,7 +171,7 @@ async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<vo
   const holds = await tx.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', workspace_id).execute()
   const ended = [...waiting.map(({ id }) => id)]
   for (const { operation_id: id } of holds) {
-    // An adoption continues when its fork is deleted, and only loses its hold on the fork.
+    // When its fork is deleted, an adoption continues.
     const { kind, workspace_id: own } = await tx
       .selectFrom('operations')
       .select(['kind', 'workspace_id'])

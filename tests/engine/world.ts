@@ -26,7 +26,7 @@ import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
-/** Less than the minute until the reconciler's next comparison, so an effect within this time did not come from it. */
+/** Less than the minute until the reconciler's comparison, which would find the effect too. */
 export const AT_ONCE_MS = 10_000
 
 export class TestClock implements Clock {
@@ -41,7 +41,7 @@ export class TestClock implements Clock {
   advance(seconds: number): void {
     this.offset_ms += seconds * 1000
   }
-  /** Moves only the wall clock: the monotonic clock stays the same. */
+  /** Sets the wall clock alone: no time passes. */
   set(seconds: number): void {
     this.set_ms += seconds * 1000
   }
@@ -56,7 +56,7 @@ export interface Process {
   executions: Executions
   egress: ObservedPolicies
   guests: GuestLinks
-  /** Ends the process without waiting for its running work. */
+  /** Does not wait for running work. */
   kill(): Promise<void>
   close(): Promise<void>
   trees: Trees

@@ -12,7 +12,7 @@ before(async () => {
 })
 after(() => bench[Symbol.asyncDispose]())
 
-/** Routes that the scripted agent plays. It answers 404 to all others, including archives. */
+/** The scripted agent plays these, and answers 404 to all others, also archives. */
 const PLAYED = /^(exec|files)\.(?!tar)/
 
 for (const route of CELL_ROUTES.filter(({ websocket }) => websocket === undefined)) {

@@ -8,11 +8,11 @@ import { depth } from '../support/depth.ts'
 import { testSeed } from '../support/seed.ts'
 import { requestsOf, type Fuzzed } from './requests.ts'
 
-/** The extent is a number of requests, not a time, so that a slow computer proves as much. */
+/** A number, not a time, so that a slow computer proves as much. */
 const REQUESTS = depth({ short: 40, long: 3000 })
-/** Limit of an answer on a busy computer. Only a stream may last longer, as long as its command. */
+/** Only a stream may last as long as its command; this suffices on a busy computer. */
 const ANSWER_MS = 30_000
-/** This refusal is expected, because the tested service has no package mirror. */
+/** The tested service has no package mirror. */
 const NOT_CONFIGURED = '"reason":"package_search_unavailable"'
 
 export async function fuzz(

@@ -12,7 +12,7 @@ export interface Fuzzed {
 
 const MEANT: Record<string, unknown> = { template: 'base', path: '/home/user/fuzz', from: '/home/user/fuzz', follow: false }
 
-/** Any Unicode character, like fast-check's unit `binary`, which would first spend seconds on a map of all of Unicode. */
+/** Like fast-check's unit `binary`, which first spends seconds on a map of all of Unicode. */
 const CHARACTER = fc.integer({ min: 0, max: 0x10_ffff - 0x800 }).map((at) => String.fromCodePoint(at < 0xd800 ? at : at + 0x800))
 const WEIRD = fc.oneof(
   fc.constantFrom<unknown>(null, '', 0, -1, 1e308, 2 ** 53, true, [], {}, '\u0000', '\ud800', '__proto__', '../..', '%00', 'x'.repeat(500)),
@@ -44,7 +44,7 @@ const CHANGE = fc.record({
   value: WEIRD,
 })
 
-/** Half of the requests are valid by the schemas, and half have a change. The ids in `ids` exist. */
+/** Half of the requests are valid by the schemas, half have a change. `ids` exist. */
 export function requestsOf(route: Route, ids: Record<string, string>): fc.Arbitrary<Fuzzed> {
   return fc
     .record({ seed: fc.nat(), change: fc.option(CHANGE, { nil: null }), headers: HEADERS, meant: fc.boolean() })

@@ -10,7 +10,7 @@ import { frame, KIND } from './support/fake-agent.ts'
 import { type Bench, openBench } from './support/gateway.ts'
 import { patience } from '../support/patience.ts'
 
-// The gateway holds the stream and unread output of a stalled reader for a bounded time. The reader can read the output again later.
+// A stalled reader keeps its stream and unread output for a bounded time; unread output can be read again later.
 
 const BYTES = 32 << 20
 const SOON_ENOUGH = { timeout: patience(20_000) }

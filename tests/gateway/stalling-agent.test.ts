@@ -9,7 +9,7 @@ import type { Script } from './support/fake-agent.ts'
 import { type Bench, openBench, refusalOf, SOON } from './support/gateway.ts'
 import { patience } from '../support/patience.ts'
 
-// A hostile agent may begin an answer and never end it. No answer may last longer than its deadline or its caller.
+// A hostile agent may begin an answer and never end it. No answer outlasts its deadline or its caller.
 
 let bench: Bench
 /** Gateway whose deadlines lie far beyond the end of every test. */
@@ -26,7 +26,7 @@ after(async () => {
   await patient[Symbol.asyncDispose]()
 })
 
-/** Limit of a test, far above the deadlines of the gateway. */
+/** Far above the deadlines, and bounded. */
 const SOON_ENOUGH = { timeout: patience(6000) }
 
 type Asked = [method: string, path: string, init?: Parameters<Bench['call']>[2]]

@@ -48,7 +48,7 @@ test('forged tokens of one address delay neither known tokens nor other addresse
   assert.equal(flood.filter(({ status }) => status === 401).length, WAITING + AT_ONCE)
 })
 
-/** Makes each check of a signature wait until the test lets it continue. */
+/** Each check of a signature waits until the test lets it continue. */
 function holdSignatures(t: { after(end: () => void): void }) {
   const { subtle } = crypto
   const verify = subtle.verify.bind(subtle)

@@ -1,4 +1,4 @@
-// Every kind of caller calls every route, and must be admitted or refused as the contract says.
+// Every kind of caller calls every route, and gets the answer of the contract.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { ROLES, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
@@ -33,7 +33,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** @returns the expected refusal; null: the caller is allowed */
+/** @returns null: the caller is allowed */
 function refusalOf(access: Access, is: Kind): string | null {
   if (access.kind === 'anyone') return null
   if (access.kind === 'tool_token' || is.kind === 'none' || is.kind === 'tool_token') return '401 unauthenticated'
@@ -69,7 +69,7 @@ for (const route of APP_ROUTES) {
     assert.deepEqual(await contentOfTables(w.database.superuser), before)
     const allowed = callers.filter(({ is }) => refusalOf(route.access, is) === null)
     for (const { name, as } of allowed) {
-      // Earlier calls may have changed the state of the sample. A refusal because of this state is fine, a refusal of the caller is not.
+      // Earlier calls may have changed the state. A refusal for the state is fine, one for the caller is not.
       assert.doesNotMatch(said(await ask(w, route, own, { as, ...bodyOf(route) })), /^40[13]/, name)
     }
     assert.equal(refused.length + allowed.length, callers.length)

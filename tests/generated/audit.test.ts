@@ -32,8 +32,8 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
     const ids = await sceneOf(w, own, route, key)
     const body = bodyOf(route, key, ids)
     const before = await recorded()
-    // Routes in OF_EVERYBODY are skipped, because another organization's key may call them, for instance to open its own workspace of that
-    // name. Routes for anyone are skipped, because a key cannot sign in a person.
+    // Another organization's key may call routes of OF_EVERYBODY, for instance to open its own workspace of that name; a key cannot sign in
+    // a person.
     if (!OF_EVERYBODY.has(route.id) && route.access.kind !== 'anyone') {
       const stranger = await ask(w, route, ids, { as: w.b.key, body })
       assert.ok(stranger.status >= 400, said(stranger))
@@ -47,7 +47,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
     const is_peoples = isSignIn(route) || usualCaller(w, route, own) !== w.a.key
     const person_id = route.id === 'auth.register' ? added[0]?.actor_id : ids[PERSON] // a person who registers has no id before
     const actor = is_peoples ? { actor_kind: 'user', actor_id: person_id } : { actor_kind: 'api_key', actor_id: key_row_id }
-    // A record of an action that only people can do belongs to the whole organization, or to a person with several organizations.
+    // Actions of people alone belong to the whole organization, or to a person with several organizations.
     const owner = {
       organization_id: isSignIn(route) ? null : organization_id,
       project_id: is_peoples && !route.path.includes('{project_id}') ? null : w.a.project_id,
@@ -64,7 +64,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
   })
 }
 
-/** This route is tested with a mirror: tests/api/template-sources.test.ts. */
+/** Tested with a mirror: tests/api/template-sources.test.ts. */
 const OF_MIRROR = 'template-packages.list'
 
 test('a read leaves no record', async () => {

@@ -12,7 +12,7 @@ export const isSignIn = ({ id }: Pick<AppRoute, 'id'>): boolean => id.startsWith
 const digestOf = (text: string) => createHash('sha256').update(text).digest()
 const RECOVERY_CODE = 'AAAA-BBBB-CCCC-DDDD'
 
-/** Each call gets a new person, because these routes change the session of the call. */
+/** Each call gets a new person: these routes change the calling session. */
 export async function signInScene(w: World, route: AppRoute, role: Role = 'owner'): Promise<Ids> {
   const seeds = seeder(w.database, w.clock, w.ids)
   const options = { stepped_up: true, email_verified: route.id !== 'auth.verify_email' }

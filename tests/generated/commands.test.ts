@@ -69,7 +69,7 @@ async function treeRow(): Promise<void> {
     .execute()
 }
 
-/** Makes a volume that is not attached to the workspace. */
+/** The volume is not attached to the workspace. */
 async function volume(): Promise<string> {
   await w.database.superuser.deleteFrom('volume_attachments').execute()
   return seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id)

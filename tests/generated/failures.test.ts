@@ -7,10 +7,10 @@ import { seeder, world } from '../api/support.ts'
 import { signalServer, startOwnServer } from '../support/postgres.ts'
 import { ask, said } from './app-world.ts'
 
-/** payment.receive is skipped, because without a payment service it needs no database: tests/api/payment.test.ts. */
+/** Without a payment service, payment.receive needs no database: tests/api/payment.test.ts. */
 const ROUTES = APP_ROUTES.filter(({ id }) => id !== 'payment.receive')
 
-// This file has its own server, because the server of other tests must not stop.
+// Own server: that of other tests must not stop.
 const server = await startOwnServer()
 
 test('every route that needs the database is 503 while the database stands still, and the others serve', async () => {

@@ -40,8 +40,7 @@ describe('every route of the gateway', () => {
   beforeEach(() => {
     bench.table.entries.set(bench.workspace_id, good)
     bench.agent.script = null
-    // The agent refuses connections at once: a silent agent would delay each test until its deadline. One test covers silence, with a short
-    // deadline.
+    // Refuses at once: a silent agent would delay each test until its deadline. One test has a silent agent and a short deadline.
     setUpgrade((_request, socket) => socket.destroy())
   })
   after(() => bench[Symbol.asyncDispose]())
@@ -113,7 +112,7 @@ describe('every route of the gateway', () => {
     }
     set({ machine: null })
     await served('503 dependency_unavailable')
-    // The state is not suspended, because the disk answers reads of a suspended workspace (tests/gateway/disk-reads.test.ts).
+    // Not suspended, because the disk would answer reads (tests/gateway/disk-reads.test.ts).
     set({ observed_state: 'failed' })
     await served('409 workspace_not_running')
     set({ hold: { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } })
@@ -150,7 +149,7 @@ describe('every route of the gateway', () => {
 
   test('reports why a parked machine cannot be woken', async () => {
     const { ready, wake } = bench.waking
-    // idle.keepalive is skipped, because its sample ends a keepalive, which wakes no machine.
+    // The sample of idle.keepalive ends a keepalive, which wakes nothing.
     const asking = declaring('service_unavailable', 'wake_failed').filter(({ id }) => id !== 'idle.keepalive')
     bench.waking.ready = () => null
     const refusals: [Error, string][] = [

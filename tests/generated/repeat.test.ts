@@ -45,7 +45,7 @@ const OTHER_BODIES: Record<string, object> = {
 
 const OTHER_IDS = (w: World) => ({ workspace_id: w.ids.next(), volume_id: w.ids.next(), build_id: w.ids.next(), slug: 'other' })
 
-/** Routes that ignore an Idempotency-Key, and whose effect happens once. The value is the answer to the repeat. */
+/** Routes whose effect happens once, with the answer to a repeat. */
 const ONCE: Record<string, string> = {
   'secrets.create': '409 conflict/name_taken',
   'secrets.create_of_organization': '409 conflict/name_taken',
@@ -57,15 +57,15 @@ const ONCE: Record<string, string> = {
   'organizations.delete': '404 not_found', // the caller is no member any more
   'invitations.create': '409 conflict/concurrent_invitation',
   'invitations.resend': '429 rate_limited',
-  // The repeat of a part has the wrong offset, and a removed upload is gone.
+  // The next part has another offset, and a removed resource is gone.
   'template-uploads.part': '422 validation_failed',
   'template-uploads.delete': '404 not_found',
-  // Each of these links can be used only once.
+  // Links are used once.
   'invitations.accept': '400 token_invalid',
   'auth.verify_email': '400 token_invalid',
   'auth.confirm_reset': '400 token_invalid',
   'auth.confirm_email': '400 token_invalid',
-  // The first call replaced or ended the session, so the repeat's token is refused.
+  // The first call replaced or ended the session of the repeat's token.
   'auth.mfa_challenge': '401 unauthenticated',
   'auth.logout': '401 unauthenticated',
   'auth.logout_all': '401 unauthenticated',
@@ -121,7 +121,7 @@ for (const route of APP_ROUTES.filter(({ id, method, idempotent }) => method !==
   })
 }
 
-/** This route is tested with a mirror: tests/api/template-sources.test.ts. */
+/** Tested with a mirror: tests/api/template-sources.test.ts. */
 const OF_MIRROR = 'template-packages.list'
 
 for (const route of APP_ROUTES.filter(({ method, id }) => method === 'GET' && id !== OF_MIRROR)) {
@@ -141,7 +141,7 @@ const OF_ITS_OWN = new Set(
   ),
 )
 
-/** Drops fields that differ between two answers: times, tokens with their ids, generated secrets and version numbers. */
+/** Drops times, tokens with their ids, generated secrets and version numbers. */
 function lasting(body: Record<string, unknown> = {}, own_names: readonly string[] = []): unknown {
   return Object.fromEntries(Object.entries(body).filter(([name]) => !OF_ITS_OWN.has(name) && !own_names.includes(name)))
 }

@@ -36,7 +36,7 @@ const NAMED: Record<string, unknown> = {
   role: 'member',
   new_email: 'sample@example.com',
 }
-/** Fields that a valid body needs, although its schema makes each of them optional. */
+/** Fields that a body needs, although its schema makes each optional. */
 const NEEDED: Record<string, object> = { 'files.patch': { content: 'text' } }
 const ID = '018f0000-0000-7000-8000-000000000001'
 const WORDS = ['sample', 'never', '0644', 'a'.repeat(64), '/home/user/sample', 'SIGTERM', 'QQ==']
@@ -90,7 +90,7 @@ export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: 
   return { method: route.method, path, json: { ...(sample(route.body) as object), ...NEEDED[route.id], ...body } }
 }
 
-/** @returns names of a path's ids, except a port, which is a public number, and the slug of a template that the route creates. */
+/** Names of a path's ids, without ports, which are public, and without slugs of templates that the route creates. */
 export function idsOf(route: Route): string[] {
   const known = /^(template-builds|drafts)\.create/.test(route.id) ? ['slug'] : ['port']
   return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '').filter((name) => !known.includes(name))

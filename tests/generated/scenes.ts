@@ -230,7 +230,7 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
 export const bodyOf = (route: AppRoute, key: string, ids: Ids): object =>
   isSignIn(route) ? signInBody(route, ids) : (BODIES[route.id]?.(key, ids) ?? {})
 
-/** Makes the resources that the route acts on. @returns the ids of the route's path */
+/** Makes the resources of the route. @returns the ids of its path */
 export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string): Promise<Ids> {
   if (isSignIn(route)) return { ...own, ...(await signInScene(w, route)) }
   const scene = SCENES[route.id]

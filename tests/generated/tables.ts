@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 
-/** Changes of these tables are no effects of a request. */
+/** Tables whose changes are no effects of a request. */
 const NOT_EFFECTS = new Set(['idempotency_entries', 'rate_buckets', 'api_key_uses'])
 
-/** Digests of all tables by name. Equal digests prove that nothing was written. */
+/** Digests of tables: equal results mean that nothing was written. */
 export async function contentOfTables(db: Db, apart: readonly string[] = []): Promise<Record<string, string>> {
   const { rows } = await sql<{ name: string }>`
     select table_name as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE' order by 1`.execute(

@@ -38,14 +38,14 @@ for (const route of routesWithIds) {
     const headers = { 'x-request-id': 'the-same-for-all' }
     for (const name of idsOf(route)) {
       const nobodys_ids = { ...own, [name]: name === 'version' ? '99' : w.ids.next() }
-      // An unknown id within a workspace or project is a 404 for its own tenant too, perhaps with a reason.
+      // For its own tenant, too, an unknown id within a workspace or project is a 404, perhaps with a reason.
       const is_within = WITHIN.has(name) || (name === 'slug' && idsOf(route).includes('organization_id'))
       const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : name === 'version' ? '/version_not_found' : ''
       const told = await ask(w, route, nobodys_ids, { headers })
       assert.equal(said(told), `404 not_found${reason}`)
       // Other projects of the same organization may see ids of OF_ORGANIZATIONS.
       const keys = OF_ORGANIZATIONS.has(name) ? [w.b.key] : [w.b.key, w.a2.key]
-      // Keys are skipped for a route that refuses every key.
+      // Such a route refuses every key.
       const callers = [outsider.token, ...(usualCaller(w, route, own) === w.a.key ? keys : [])]
       for (const as of callers) {
         const nobodys = is_within ? await ask(w, route, nobodys_ids, { as, headers }) : told
@@ -76,7 +76,7 @@ for (const route of lists) {
       }
     }
     const { body } = await read(route, 'limit=200', usualCaller(w, route, own))
-    // The audit list may name other projects, because an auditor sees the records of all projects.
+    // An auditor sees the records of all projects.
     const own_others = route.id === 'audit.list' ? [] : [w.a2.project_id]
     const theirs = [w.b.organization_id, w.b.project_id, ...own_others].filter((id) => JSON.stringify(body).includes(id))
     assert.deepEqual([theirs, body.data.length > 0], [[], true])

@@ -17,7 +17,7 @@ export function printed(start: string): string {
   return line
 }
 
-/** Makes the image as `docker build` does, but without the internet: from this computer's system, the repository and the programs. */
+/** As `docker build` does, but without the internet: from this computer's system, the repository and the programs. */
 export async function makeImage(run: Run): Promise<void> {
   const file = readFileSync(path.join(ROOT, 'Dockerfile'), 'utf8').replaceAll('\\\n', ' ').split('\n')
   const last = file.slice(file.findLastIndex((line) => line.startsWith('FROM ')))
@@ -39,7 +39,7 @@ const WHERE = `
   const { binaries, runsc } = await installMachines({ settings: loadSettings([]).settings, log() {} })
   console.log(JSON.stringify({ ...binaries, runsc: runsc.path }))`
 
-/** Fills the cache with built templates, because this computer cannot fetch packages to build them. */
+/** This computer cannot fetch packages to build templates, so the cache gets built ones. */
 export async function fillCache(run: Run): Promise<void> {
   await run(['docker', 'volume', 'create', 'berth-cache'])
   const there = (await run(['docker', 'volume', 'inspect', '--format', '{{.Mountpoint}}', 'berth-cache'])).trim()

@@ -1,4 +1,4 @@
-// Runs the steps that the kernel command line names, and continues with the next step after a restart of the computer.
+// Runs the steps that the kernel command line names, and continues after a restart.
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { openOutside } from './outside.ts'
@@ -33,7 +33,7 @@ for (; state.done < steps.length; state.done += 1) {
   try {
     const work = STEPS[step]
     if (work === undefined) throw new Error(`There is no step ${step}`)
-    // The step is marked as done before it runs, because this program does not survive the restart.
+    // This program does not survive the restart, so the step is marked as done first.
     if (step === RESTART) {
       writeState({ ...state, done: state.done + 1 })
       ended({ state: 'passed' })

@@ -21,14 +21,14 @@ interface At {
 }
 
 export const RESTART = 'restart'
-/** No later step depends on these steps, so the run continues after their failure. */
+/** Steps on which no later step depends. */
 export const BY_THEMSELVES = ['go', 'doctor', 'tour', 'reach', 'docker-reloads', 'firewalld-reloads', 'clean', 'container']
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const API = 'http://127.0.0.1:8080'
 const CACHE = '/var/cache/berth'
 const MINUTE = 60_000
-/** This test may be skipped, because it runs only with cgroup v1. */
+/** Runs only with cgroup v1. */
 const SKIPPED = /TestKillSparesTheThreadThatSpawnsIntoTheGroup/
 const execute = promisify(execFile)
 
@@ -48,7 +48,7 @@ const admin = (...args: string[]) => run(['node', 'tools/admin.mjs', ...args])
 export const STEPS: Record<string, (at: At) => Promise<void>> = {
   async go({ tests }) {
     for (const name of ['cgroup', 'network', 'pool']) {
-      // TMPDIR is set, because /tmp of this computer is in memory.
+      // /tmp of this computer is in memory.
       const options = { cwd: path.join(ROOT, 'machine/internal', name), env: { ...process.env, TMPDIR: '/var/tmp' } }
       const printed = await run([path.join(CACHE, tests, `${name}.test`), '-test.v', '-test.timeout=25m'], options)
       const skipped = printed.split('\n').filter((line) => line.includes('--- SKIP') && !SKIPPED.test(line))
@@ -184,7 +184,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     assert.doesNotMatch(await run(['losetup', '--list']), /berth|pool/)
   },
 
-  /** The service must refuse a kernel without simple quotas before any change, and name the remedy. */
+  /** A kernel without simple quotas is refused before any change, with the remedy. */
   async refused() {
     const error = await run([process.execPath, 'tools/start.mjs']).then(
       () => new Error('it was not refused'),

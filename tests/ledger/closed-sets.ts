@@ -1,6 +1,6 @@
 export type Closed = Readonly<Partial<Record<string, readonly string[]>>>
 
-/** Codes and reasons of the specification (App, "Errors" and Cell, "Errors"), and those that Berth adds. */
+/** The specification's sets (App, "Errors" and Cell, "Errors"), and Berth's own. */
 export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   app: {
     bad_request: [],
@@ -52,7 +52,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   },
   cell: {
     bad_request: [],
-    // A command of a file-first workspace is a start: docs/decisions/billing.md.
+    // A file-first command is a start: docs/decisions/billing.md.
     entitlement_required: ['no_plan', 'limits_missing', 'payment_past_due', 'unpaid', 'operator_hold'],
     allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
     unauthenticated: ['revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
@@ -66,7 +66,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
       'different_filesystem', // for a move: docs/decisions/agent.md
       'not_permitted', 'path_busy', // the guest kernel's answers about a path
       'session_ended', // for a signal, and for input typed into a terminal
-      // The specification names these failures only for processes, git and the browser: docs/decisions/agent.md.
+      // The specification names only processes, git and the browser: docs/decisions/agent.md.
       'not_a_repository', 'nothing_to_commit', 'git_authentication_failed', 'git_failed', 'navigation_failed', 'browser_failed',
     ], // prettier-ignore
     stale_epoch: [],

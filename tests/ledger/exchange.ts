@@ -1,6 +1,6 @@
 /** Names the folder into which every test process writes its observations. */
 export const OBSERVED_VARIABLE = 'BERTH_TEST_OBSERVED'
-/** Set only for a run of the whole suite, because only then can the ledger be complete. */
+/** Set for the whole suite, because only then can the ledger be complete. */
 export const WHOLE_VARIABLE = 'BERTH_TEST_WHOLE'
 
 export interface Exchange {

@@ -5,10 +5,10 @@ import { lineOf, ROUTES } from './lines.ts'
 
 const PATTERNS = ROUTES.flatMap((route) => pathsOf(route).map(({ path }) => ({ route, path, pattern: patternOf(path) })))
 
-/** @returns lines of the ledger; none for an undeclared route or an answer of another server */
+/** @returns none for an undeclared route or another server's answer */
 export function observedLines({ method, path, status, content_type, text }: Exchange): string[] {
   const pathname = path.split('?', 1)[0] ?? ''
-  // The route without parameters comes first, because /v1/workspaces/open also matches the pattern of a route with an id.
+  // /v1/workspaces/open also matches an id's pattern, so the route without parameters comes first.
   const found = PATTERNS.filter(({ route, pattern }) => route.method === method && pattern.test(pathname)).sort(
     (a, b) => a.path.split('{').length - b.path.split('{').length,
   )[0]
@@ -18,7 +18,7 @@ export function observedLines({ method, path, status, content_type, text }: Exch
     const ended = streamsEvents(content_type) ? errorEvent(text) : null
     return [lineOf(route, status), ...(ended === null ? [] : [lineOf(route, statusOf(route.surface, ended.code, content_type), ended)])]
   }
-  // A refusal before the upgrade has a status of its own, and is not declared, so it is no line.
+  // A refusal before the upgrade has its own status, and is no declared answer.
   if (route.websocket !== undefined) return []
   const error = envelope(text)
   return [error === null ? lineOf(route, status) : lineOf(route, status, error)]
@@ -29,7 +29,7 @@ interface Told {
   reason: string | null
 }
 
-/** @returns an error's status in a stream: the usual status of its code, or a WebSocket's close code */
+/** In a stream, the status is the code's usual one, or a WebSocket's close code. */
 function statusOf(surface: 'app' | 'cell', code: string, content_type: string): number {
   const codes: Partial<Record<string, CodeRule>> = surface === 'app' ? APP_CODES : CELL_CODES
   return (codes[code]?.status ?? 0) + (content_type === 'websocket' ? 4000 : 0)

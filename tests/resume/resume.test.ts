@@ -1,4 +1,4 @@
-// This file starts its own installation, whose machines are hibernated after seconds.
+// Needs its own installation, whose machines are hibernated after seconds.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'

@@ -26,7 +26,7 @@ const report = (file: string, seconds: number, failed = false): FileReport => ({
 
 test('every file has a row with its seconds, every row a file, and a run by its rows stays within its bound', async () => {
   const [budget, files] = [readBudget(), await allFiles(ROOT)]
-  // Nothing is missing while the budget is empty, which it is before the first `npm run test:budget`.
+  // The budget is empty before the first `npm run test:budget`.
   const missing = Object.keys(budget).length === 0 ? [] : files.filter((file) => budget[file] === undefined)
   assert.deepEqual(missing, [], 'npm test -- FILE prints the row to write in tests/runner/budget.json')
   assert.deepEqual(

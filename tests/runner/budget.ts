@@ -3,17 +3,17 @@ import path from 'node:path'
 import { inOrder, kindOf, lanesFor, takeFor, type Kind } from './lanes.ts'
 import type { FileReport } from './run-file.ts'
 
-/** Seconds of each file on an unloaded computer with two processors of speed 1 (`weather.ts`). `npm run test:budget` writes them. */
+/** Seconds of each file on an unloaded computer with two processors of speed 1 (`weather.ts`), from `npm run test:budget`. */
 export type Budget = Record<string, number>
 
 export const BUDGET_FILE = path.join(import.meta.dirname, 'budget.json')
 export const AIM_MINUTES = 20
 /** Largest time that the rows may predict for a run. Only lower this number, until it is AIM_MINUTES. */
 export const ROWS_MINUTES_MAX = 36
-/** A file may take its row times OVER, plus OVER_SECONDS, by which starting a process varies. A kind of files may, too. */
+/** Files, and kinds of files, may take their rows times OVER. Starting a process varies by OVER_SECONDS. */
 const OVER = 1.5
 const OVER_SECONDS = 3
-/** If other work takes a larger share of the processors, times are not checked. */
+/** With a larger share of other work, times are not checked. */
 const QUIET_MAX = 0.1
 
 export interface Measured {
@@ -34,7 +34,7 @@ export function secondsOf({ ms }: Pick<FileReport, 'ms'>, { speed }: Measured): 
   return Math.max(1, Math.ceil((ms / 1000) * Math.min(1, speed)))
 }
 
-/** @returns kinds of files over budget: a single file may be late by chance, a kind is not */
+/** A single file may be late by chance, a kind is not. */
 export function kindsOver(reports: readonly Pick<FileReport, 'file' | 'ms'>[], budget: Budget, measured: Measured): string[] {
   return [...Map.groupBy(reports, ({ file }): Kind => kindOf(file))].flatMap(([kind, of]) => {
     const took = of.reduce((sum, report) => sum + secondsOf(report, measured), 0)
@@ -61,7 +61,7 @@ export function budgetProblems(
     })
 }
 
-/** First come the parallel lanes, then the exclusive files, and finally the ledger. */
+/** Parallel lanes come first, then exclusive files, then the ledger. */
 export function predictedMs(budget: Budget, processors: number): number {
   const waiting = inOrder(Object.keys(budget))
   const ms = (file: string) => (budget[file] ?? 0) * 1000

@@ -67,7 +67,7 @@ function usesServices(file: string): boolean {
 
 type SetUp = { env: Record<string, string> } | { failed: string }
 
-/** Set-up runs at the same time as the files without machines. Without a parent process, everything already exists. */
+/** Set-up runs in parallel to files without machines. Without a parent process, everything exists already. */
 async function setUp(): Promise<SetUp> {
   if (process.send === undefined) return { env: {} }
   process.send('machines')

@@ -25,10 +25,7 @@ interface Enclosed {
   ended: Promise<unknown>
 }
 
-/**
- * The started command leaves a process in its own session, a mount, a network namespace, a file, a control group, and an installation's
- * folder.
- */
+/** Leaves a process in its own session, a mount, a network namespace, a file, a control group, and an installation's folder. */
 async function start(then: string): Promise<Enclosed> {
   const mark = `1${BigInt(`0x${randomBytes(6).toString('hex')}`)}`
   const group = `berth-x${randomBytes(4).toString('hex')}`
@@ -50,7 +47,7 @@ async function start(then: string): Promise<Enclosed> {
   return { outside, mark, group, ended }
 }
 
-/** @returns folders of a hierarchy of control groups that every computer has */
+/** Every computer has this hierarchy. */
 function groupsOf(group: string): string[] {
   const below = existsSync('/sys/fs/cgroup/cgroup.controllers') ? '' : 'freezer'
   return [path.join('/sys/fs/cgroup', below, group)]

@@ -15,7 +15,7 @@ export interface Judged {
   flaky: FileReport[]
 }
 
-/** A repeat that passes replaces the first report. After a failed repeat, the first report stays. */
+/** A passed repeat replaces the first report; a failed one does not. */
 export function judged(first: readonly FileReport[], repeats: readonly FileReport[]): Judged {
   const passed = new Map(repeats.filter(({ failed }) => !failed).map((report) => [report.file, report]))
   return {

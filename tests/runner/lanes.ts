@@ -1,18 +1,18 @@
 import { isOnMachines } from './files.ts'
 
 /**
- * Needs of a file. `computes`: a processor, and nothing that set-up builds. `machines`: mostly a processor. `waits`: mostly
- * time that passes. `alone`: the whole computer. `last`: that all other files are done.
+ * `computes`: needs a processor, and nothing that set-up builds. `machines`: mostly a processor. `waits`: mostly time. `alone`: the whole
+ * computer. `last`: the end of all others.
  */
 export type Kind = 'computes' | 'machines' | 'waits' | 'alone' | 'last'
 
-/** A lane runs files of the first kind in `takes` that has a file left. */
+/** A lane takes files of its first kind that has one left. */
 export interface Lane {
   name: string
   takes: Kind[]
 }
 
-/** The first entry that matches a file counts. */
+/** The first match counts. */
 const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
   { files: /^tests\/acceptance\/residency/, kind: 'waits', because: 'machines that nobody uses stand still after a while' },
   { files: /^tests\/acceptance\/hibernation/, kind: 'waits', because: 'memory is saved after a while' },
@@ -26,7 +26,7 @@ const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
   { files: /^tests\/ledger\/ledger/, kind: 'last', because: 'it judges what all others have observed' },
 ]
 
-/** The longest files start first, so that no long file is left when the other lanes are done. */
+/** The longest files come first, so that none is left when the other lanes are done. */
 const FIRST = [
   /^tools\/checks\/go-hostd/,
   /^tools\/checks\/go-machines/,
@@ -34,14 +34,14 @@ const FIRST = [
   /^tests\/acceptance\/(browser|upgrade)/,
 ]
 
-/** Lanes for two processors. Files of the kind `waits` need little of either processor. */
+/** For two processors. Files that wait need little of either. */
 const LANES: Lane[] = [
   { name: 'machines', takes: ['machines', 'computes'] },
   { name: 'computing', takes: ['computes', 'machines'] },
   { name: 'waiting', takes: ['waits', 'computes', 'machines'] },
 ]
 const PROCESSORS_PER_LANES = 2
-/** Larger computers repeat the lanes at most so many times, because of their memory. */
+/** Larger computers repeat the lanes as often as memory allows. */
 const TIMES_MAX = 3
 /** Lane for one processor, also to find out whether files disturb each other. */
 const ONE_LANE: Lane[] = [{ name: 'only', takes: ['computes', 'machines', 'waits'] }]
@@ -75,5 +75,5 @@ export function inOrder(files: readonly string[]): string[] {
   return files.toSorted((a, b) => rank(a) - rank(b))
 }
 
-/** Each of these patterns must match an existing file; otherwise it is out of date. */
+/** Each must match an existing file, or is out of date. */
 export const NAMED_FILES = [...KINDS.map(({ files }) => files), ...FIRST]

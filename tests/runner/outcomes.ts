@@ -2,7 +2,7 @@ import type { End, RecordedEvent } from './record.ts'
 
 export interface Outcome {
   name: string
-  /** Names of the enclosing tests, outermost first. */
+  /** Enclosing tests, outermost first. */
   within: string[]
   suite: boolean
   end: End
@@ -64,18 +64,18 @@ export function totalsOf(outcomes: readonly Outcome[]): Totals {
   }
 }
 
-/** Suites are included, because a suite's `before` may have failed. */
+/** A suite counts if its `before` failed. */
 export function hasFailed(outcomes: readonly Outcome[]): boolean {
   return outcomes.some(({ end }) => ['failed', 'follows', 'cancelled'].includes(end))
 }
 
-/** @returns only failures that do not follow from others, if there are any */
+/** Only failures that do not follow from others. */
 export function failuresOf(outcomes: readonly Outcome[]): Outcome[] {
   const own = outcomes.filter(({ end }) => end === 'failed')
   return own.length > 0 ? own : outcomes.filter(({ end }) => end === 'cancelled' || end === 'follows')
 }
 
-/** An invalid line is ignored, because a killed process may leave a partly written line. */
+/** A killed process may leave a partly written line. */
 function parsed(line: string): RecordedEvent[] {
   try {
     return line === '' ? [] : [JSON.parse(line) as RecordedEvent]

@@ -52,7 +52,7 @@ export function lanesText(
   return `\nThe time of parts (sums of their files), of lanes side by side, and of all:\n${lines.join('\n')}\n`
 }
 
-/** The format is that of node:test, because continuous integration parses these lines. */
+/** Continuous integration parses these lines of node:test. */
 export function closingLines(reports: readonly FileReport[], duration_ms: number): string {
   const counts = Object.entries(totalsOf(reports.flatMap(({ outcomes }) => outcomes)))
   return [...counts, ['duration_ms', duration_ms.toFixed(3)] as const].map(([name, value]) => `ℹ ${name} ${value}\n`).join('')

@@ -1,12 +1,12 @@
-// Every test file has this reporter (`--test-reporter`). It writes each event to a file at once, so that events survive a kill, and are
-// separate from the output of tests.
+// The reporter (`--test-reporter`) of every test file. It writes each event to a file at once, so events survive a kill, and are separate
+// from the tests' output.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { inspect } from 'node:util'
 import type { TestEvent } from 'node:test/reporters'
 
 export const EVENTS_VARIABLE = 'BERTH_TEST_EVENTS'
 
-/** An event is a line of JSON. */
+/** A line of JSON. */
 export type RecordedEvent =
   | { event: 'known'; id: number; parent: number | null; name: string; suite: boolean }
   | { event: 'ended'; id: number; end: End; ms: number; note: string }
@@ -53,7 +53,7 @@ function failureOf(error: Error | undefined): { end: End; note: string } {
   return { end, note: inspect(cause ?? error, { depth: 6, maxArrayLength: 100, maxStringLength: 20_000 }) }
 }
 
-/** Code of the error that marks tests which are skipped after too many failures in their file. */
+/** Marks tests that are skipped after too many failures in their file. */
 export const NOT_RUN = 'ERR_BERTH_NOT_RUN'
 
 function isNotRun(error: unknown): boolean {

@@ -7,13 +7,13 @@ import { EVENTS_VARIABLE } from './record.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const RECORD = path.join(import.meta.dirname, 'record.ts')
-/** Time for a test file to clean up. The runner removes what is left afterwards. */
+/** Time to clean up. The runner removes the rest. */
 const GRACE_MS = 60_000
 const BOUND_LOOK_MS = 500
 const OUTPUT_CHARACTERS_MAX = 16_000
 
 export interface FileTask {
-  /** Path relative to the root of the clone. */
+  /** Relative to the clone's root. */
   file: string
   /** Limit on an unloaded computer. */
   bound_ms: number
@@ -32,7 +32,7 @@ export interface FileReport {
   folder: string
 }
 
-/** Runs a file, and ends it at its limit, or when `signal` is aborted with a reason. */
+/** Ends the file at its limit, or when `signal` is aborted with a reason. */
 export async function runFile({ file, bound_ms, imports, env, folder }: FileTask, signal: AbortSignal): Promise<FileReport> {
   mkdirSync(folder, { recursive: true })
   const began_ms = performance.now()
@@ -47,7 +47,7 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
     '--test-reporter-destination',
     'stdout',
   ]
-  // The file gets its own process group, so that ending the group also ends programs that the file started.
+  // Its own process group ends with the programs that the file started.
   const child = spawn(process.execPath, [...flags, path.resolve(ROOT, file)], {
     cwd: ROOT,
     env: { ...env, [EVENTS_VARIABLE]: events },

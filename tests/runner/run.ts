@@ -39,7 +39,7 @@ interface Running extends Run, Pick<Plan, 'passed'> {
 
 /** After the exclusive files, failed files are repeated, and the ledger runs. Once `end` is aborted, no further file runs. */
 export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSignal): Promise<Run> {
-  // Logs are in the temporary folder, so that they outlive the clone.
+  // In the temporary folder, logs outlive the clone.
   const logs = process.env[KEPT_VARIABLE] ?? mkdtempSync(path.join(tmpdir(), 'berth-test-logs-'))
   const context = await openContext(files, baseEnvironment(logs, whole), end)
   const run: Running = { first: [], repeats: [], lanes: [], logs, context, end, whole, passed }
@@ -49,7 +49,7 @@ export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSi
   await workOff(run, { name: 'alone', takes: ['alone'] }, waiting)
   await cleanUp(run)
   await repeatFlakes(run)
-  // The ledger comes last, so that it includes the observations of repeated tests.
+  // Last, so that the ledger includes the repeated tests.
   await workOff(run, { name: 'ledger', takes: ['last'] }, waiting)
   await cleanUp(run, context.close)
   return run
@@ -71,7 +71,7 @@ function baseEnvironment(logs: string, whole: boolean): NodeJS.ProcessEnv {
   mkdirSync(observed)
   return {
     NODE_COMPILE_CACHE: path.join(logs, 'compiled'),
-    // The version check is off: its unexpected request could consume a fault that a seed intended for another request.
+    // An unexpected request could consume a fault that a seed intended for another.
     BERTH_NO_VERSION_CHECK: '1',
     ...process.env,
     [OBSERVED_VARIABLE]: observed,
@@ -99,7 +99,7 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
   const { context, end, logs } = run
   const folder = path.join(logs, `${file.replaceAll('/', '-')}${remark.replaceAll(/\W+/g, '-')}`)
   const env = end.aborted ? String(end.reason) : await context.environment(file)
-  // A process that cannot start is reported as a failure, so that the other lanes continue.
+  // A process that cannot start is a reported failure: the other lanes continue.
   const report =
     typeof env === 'string'
       ? notRun(file, folder, env)
@@ -110,12 +110,12 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
 }
 
 async function started({ end, whole }: Running, file: string, env: NodeJS.ProcessEnv, folder: string): Promise<FileReport> {
-  // Checks in tools/ only report findings, so a run does not stop after three of them.
+  // Checks in tools/ only report findings, so all of them run.
   const imports = file.startsWith('tools/checks/') ? [OBSERVE] : [OBSERVE, STOP_EARLY]
   const task = { file, bound_ms: fileBoundMs(file), imports, env: { [LOGS_VARIABLE]: path.join(folder, 'services'), ...env }, folder }
   const found = await runFile(task, end)
   const report = whole ? withoutSkips(found) : found
-  // The logs of services are kept only for failed files.
+  // Services' logs are kept only for failures.
   if (!report.failed) rmSync(path.join(folder, 'services'), { recursive: true, force: true })
   return report
 }

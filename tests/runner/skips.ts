@@ -19,7 +19,7 @@ const NEED_PYTHON = [
   'tests/acceptance/watch.test.ts',
 ]
 
-/** Any other skip makes a run of the whole suite fail, because skips are easily overlooked. */
+/** Any other skip fails a run of the whole suite, because skips are easily overlooked. */
 export const ALLOWED_SKIPS: AllowedSkip[] = [
   {
     file: 'tools/checks/go-machines.test.mjs',

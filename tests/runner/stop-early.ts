@@ -1,5 +1,5 @@
-// Loaded before every test file (`--import`). After three failures, the other tests of the file are not run, because with a broken service
-// each would wait for its timeout.
+// Loaded before every test file (`--import`): after three failures the other tests are not run. With a broken service each would wait for
+// its timeout.
 import { afterEach, beforeEach } from 'node:test'
 import { NOT_RUN } from './record.ts'
 

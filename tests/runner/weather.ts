@@ -2,22 +2,22 @@ import { availableParallelism } from 'node:os'
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 
 export interface Weather {
-  /** Factor for limits: 1 on an unloaded computer of reference speed, and never less. */
+  /** Factor of limits: 1 on an unloaded computer of reference speed, and never less. */
   slowness(): number
   /** Other work's share of the processors, 0 to 1. */
   taken(): number
-  /** Speed of this computer without other work; 1 is the reference. */
+  /** Without other work; 1 is the reference. */
   readonly speed: number
   close(): void
 }
 
-/** CPU time of the measured work on the reference computer. */
+/** CPU time on the reference computer. */
 const REFERENCE_MS = 200
 const WORK_TURNS = 1_000_000
 const LOOK_MS = 3000
-/** Weight of a new sample. A single sample is unreliable, because another program may run for only a second. */
+/** A single sample is unreliable: another program may run for a second. */
 const SMOOTHED = 0.4
-/** A computer that is slower than this counts as hung. */
+/** Beyond this the computer counts as hung. */
 const SLOWNESS_MAX = 20
 const TICKS_PER_SECOND = 100
 
@@ -57,19 +57,19 @@ export function slownessOf(speed: number, taken: number): number {
 
 interface Times {
   all_ms: number
-  /** CPU time of this run's own processes. */
+  /** Of this run's processes. */
   own_ms: number
 }
 
-/** @returns the share of the processors that other work used, from 0 to 1 */
+/** Other work's share, from 0 to 1. */
 export function takenBetween(from: Times & { at_ms: number }, to: Times & { at_ms: number }, processors: number): number {
   const others_ms = to.all_ms - from.all_ms - Math.max(0, to.own_ms - from.own_ms)
   return Math.min(1, Math.max(0, others_ms / Math.max(1, (to.at_ms - from.at_ms) * processors)))
 }
 
 /**
- * An enclosed run sees only its own processes. The time of an ended process is added to that of its parent. Without an enclosure all
- * processes count as the run's own, so the computer counts as unloaded.
+ * An enclosed run sees only its own processes; the time of an ended process is added to its parent's. Without an enclosure all processes
+ * count as the run's own, and the computer as unloaded.
  */
 function procTimes(): Times {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, soft = 0, steal = 0] = (
@@ -92,7 +92,7 @@ function ticksOf(pid: string): number {
   }
 }
 
-/** @returns the speed, of which 1 is the reference. It is measured in CPU time, which excludes other work. */
+/** 1 is the reference speed. CPU time excludes other work. */
 function measuredSpeed(): number {
   const counts: Record<number, number> = {}
   const before = process.cpuUsage()

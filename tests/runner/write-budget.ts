@@ -1,4 +1,4 @@
-// `npm run test:budget` runs this program.
+// `npm run test:budget`.
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { AIM_MINUTES, BUDGET_FILE, budgetOf, predictedMs, readRecord } from './budget.ts'

@@ -13,7 +13,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const TSC = path.join(ROOT, 'node_modules/typescript/bin/tsc')
 const TSC_MS = 120_000
 
-/** Uses each entry of the package, and types of other libraries that the declarations need. */
+/** Uses each entry, and types that declarations need from other libraries. */
 const PROGRAM = `
 import { Berth, BerthError, CommandError, type CommandResult, type ExecOptions, type Workspace, type wire } from '@berth/sdk'
 import { createDouble } from '@berth/sdk/testing'

@@ -19,7 +19,7 @@ const sh: Program = async ({ argv, stdout, stderr, files, signal }) => {
 const double = createDouble({ programs: { sh, bash: sh } })
 sdkSuite('the double', () => ({ berth: double.berth, secret: double.options.apiKey }))
 
-// This double runs no shell script: its `sh` always fails.
+// In this double, every shell script fails.
 const plain = createDouble({ programs: { sh: () => 1 } })
 methodsSuite('the double', () => ({ berth: plain.berth, person: null }), [
   'a directory is watched',
@@ -178,7 +178,7 @@ test('after a failed write all later writes fail, since the accepted bytes are u
 
 const HISTORIES = depth({ short: 40, long: 1000 })
 test(`over connections that fail, break off, repeat and delay, every command runs once and every byte comes once, in ${HISTORIES} histories`, async () => {
-  // The histories run concurrently, because each mostly waits.
+  // Concurrent, because a history mostly waits.
   const side_by_side = 50
   for (let first = 1; first <= HISTORIES; first += side_by_side)
     await Promise.all(Array.from({ length: Math.min(side_by_side, HISTORIES - first + 1) }, (_, at) => history(first + at)))

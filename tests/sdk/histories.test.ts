@@ -15,7 +15,7 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const FIRST = testSeed()
 const HISTORIES = Number(process.env['BERTH_TEST_HISTORIES'] ?? depth({ short: 6, long: 500 }))
 const AT_ONCE = 24
-/** Sum of the longest cases: on a busy computer a process starts in ten seconds, and about every sixth command meets a restart. */
+/** On a busy computer a process starts in ten seconds, and about every sixth command meets a restart. */
 const TIMEOUT = { timeout: patience(120_000) + HISTORIES * 5000 }
 const { PATH = '' } = process.env
 

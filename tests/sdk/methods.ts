@@ -317,7 +317,7 @@ const STEPS: Step[] = [
       await assert.rejects(person.members.resendInvitation(id), code('rate_limited'))
       await person.members.deleteInvitation(id)
       const [owner] = await person.members.list().all()
-      // The last owner can be neither changed nor removed, so these calls must fail.
+      // The last owner can be neither changed nor removed.
       await assert.rejects(person.members.update(owner?.person_id ?? '', { role: 'member' }), BerthError)
       await assert.rejects(person.members.remove(owner?.person_id ?? ''), BerthError)
       const key = await person.keys.create({ name: 'made', tool_permissions: ['exec'] }, { project })

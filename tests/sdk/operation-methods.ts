@@ -2,7 +2,7 @@ export type Reached =
   | string
   /** The SDKs call the operation by themselves. `rarely`: only after an error. */
   | { by_itself: string; rarely?: true }
-  /** No method of the SDKs calls the operation, except perhaps `berth.api`. The text is the reason. */
+  /** Only `berth.api`, or nothing, calls the operation. The text is the reason. */
   | { none: string }
 
 const SECOND: Reached = { none: 'the second address of a route, for people in several organizations: `api` reaches it' }

@@ -13,7 +13,7 @@ import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 const HISTORIES = depth({ short: 6, long: 300 })
-/** The cache may be old, because mypy itself checks that an entry is current. */
+/** mypy itself checks that a cached entry is current. */
 const MYPY_CACHE = path.join(process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth', 'mypy')
 
 interface Outcome {

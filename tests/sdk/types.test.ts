@@ -19,7 +19,7 @@ import type { TerminalMessage } from '../../sdk/typescript/src/shell.ts'
 import type { WatchMessage } from '../../sdk/typescript/src/watch.ts'
 
 type Asked<Q extends TSchema> = Omit<Static<Q>, 'cursor' | 'limit'>
-/** The comparison excludes `any`, which would equal every type. */
+/** `any` would equal every type. */
 type IsAny<A> = 0 extends 1 & A ? true : false
 type Either<A, B> = true extends IsAny<A> | IsAny<B> ? true : false
 type Same<A, B> = Either<A, B> extends true ? false : [Required<A>, Required<B>] extends [Required<B>, Required<A>] ? true : false

@@ -6,7 +6,7 @@ export function unreliable(through: typeof fetch, random: () => number): typeof 
     const request = new Request(input, init)
     if (fate < 0.12) return new Response('<html>Bad gateway</html>', { status: 502 })
     if (fate < 0.18) {
-      // A request with a key is sent twice, as by a proxy that repeats safe requests.
+      // A proxy may send a request twice where that is safe.
       if (request.headers.has('idempotency-key')) await (await through(request.clone())).arrayBuffer()
     }
     const response = await through(request)

@@ -10,7 +10,7 @@ export interface Family {
   random(): number
 }
 
-/** Lets a workspace adopt a relative, which has the same mark, so that the mark stays. @returns how many adoptions were started */
+/** The workspace's mark stays, because its relative has the same one. @returns how many adoptions were started */
 export async function adoptRelative(family: Family): Promise<number> {
   const { world, died, told, random } = family
   const pairs = pairsOf(family)

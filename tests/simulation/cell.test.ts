@@ -15,20 +15,20 @@ import { adoptRelative, forkAndAdopt, isOvertaken, type Family } from './adoptio
 import { everything, known, unrest } from './stuck.ts'
 
 // Each seed is a history against the cell's real engine and database. Afterwards nothing may be in progress, and every live workspace must
-// have its files. It must also have its memory if its machine never died.
+// have its files, and its memory if its machine never died.
 
 const SEEDS = Number(process.env['BERTH_SIMULATION_SEEDS'] ?? depth({ short: 12, long: 1000 }))
 const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? testSeed())
-/** Histories run concurrently, because each mostly waits. */
+/** A history mostly waits. */
 const AT_ONCE = 8
 const ACTIONS = 40
-/** After this limit the history counts as stuck. The wait continues, so that the error tells whether the history came to rest later. */
+/** Past this limit the wait continues, so the error tells whether the history came to rest later. */
 const UNREST_MS = 12_000
-/** Time between polls on an unloaded computer. A slow computer gets as many polls, and more time for them. */
+/** A slow computer gets as many polls, and more time for them. */
 const QUIET_LOOK_MS = 15
 /** Operations that start a workspace again, by its state. */
 const STARTS: Partial<Record<ObservedState, OperationKind>> = { suspended: 'resume', failed: 'open' }
-/** So long that no regular comparison happens: a comparison would hide an operation that waits for one. */
+/** So long that no regular comparison hides an operation that waits for one. */
 const NEVER_COMPARED_REGULARLY_MS = 3_600_000
 const VERBS: Verb[] = [
   'start',
@@ -114,7 +114,7 @@ class History {
     }
   }
 
-  /** In a crowded history the cell evicts machines. In others, only the actions of the history park machines. */
+  /** In a crowded history the cell evicts machines; in others this history alone parks them. */
   private async startProcess(): Promise<Process> {
     const ask_activity = () => Promise.resolve({ running: 0, busy_until: null, last_ended_at: null, commands: [] })
     const park_after = { freeze_after_seconds: 0, hibernate_after_seconds: this.is_crowded ? 3600 : 0 }
@@ -128,7 +128,7 @@ class History {
     return process
   }
 
-  /** The host refuses machines beyond its capacity. Guests rest after their start, so that idle ones can be evicted. */
+  /** The host refuses machines beyond its capacity, and guests rest, so that they can be evicted. */
   private crowd(): void {
     const { host } = this.world
     for (const verb of ['start', 'restore'] as const) {
@@ -205,7 +205,7 @@ class History {
       else if (kind === 'fork') this.workspaces.add((await this.world.fork(id)).workspace_id)
       else await this.world.operate(id, kind)
     } catch (error) {
-      // Another operation may have taken the hold since the read, or the fork may have failed. The API would refuse, or try again.
+      // Another operation may hold the workspace since the read, or the fork may have failed: the API would refuse, or try again.
       if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     }
   }
@@ -215,9 +215,7 @@ class History {
     return { world, workspaces, marks, died, told, random: () => this.random() }
   }
 
-  /**
-   * Deletes a snapshot whose workspace no operation holds, as the API does. No lock is needed, because only this history starts operations.
-   */
+  /** Like the API, deletes a snapshot whose workspace no operation holds. No lock: only this history starts operations. */
   private async giveUp(): Promise<void> {
     const { db, clock } = this.world
     const { numAffectedRows } = await sql`update checkpoints set deleted_at = ${clock.now()} where id = (
@@ -227,7 +225,7 @@ class History {
     given_up += Number(numAffectedRows ?? 0)
   }
 
-  /** Starts a move of parking, and does not wait for its end. */
+  /** Does not wait for the end. */
   private async park(): Promise<void> {
     const runs = this.process?.table.known().filter(({ observed_state }) => observed_state === 'running') ?? []
     const entry = runs[Math.floor(this.random() * runs.length)]
@@ -266,7 +264,7 @@ class History {
       this.note('freeze', 'resident', process.table.get(id))
       await process.parking.hibernate(process.table.get(id) ?? entry)
     }
-    // The machine may still be resident: after a failed save, the cell tries again only after a minute.
+    // A machine whose save has just failed is not saved again for a minute.
     if ((await this.world.workspace(id)).residency === 'resident') return this.wake(id)
     this.note('hibernate', 'resident', process.table.get(id))
     await this.wake(id)
@@ -301,7 +299,7 @@ class History {
     return [...this.workspaces][Math.floor(this.random() * this.workspaces.size)]
   }
 
-  /** Writes a mark to the disk and memory of running guests, which no later commit may lose. */
+  /** Writes a mark to disk and memory, which no later commit may lose. */
   private async mark(): Promise<void> {
     const rows = await this.world.db
       .selectFrom('workspaces')

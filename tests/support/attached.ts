@@ -26,9 +26,9 @@ export interface Attached extends AsyncIterable<AttachEvent> {
   socket: WebSocket
   headers: Record<string, string | string[] | undefined>
   say(message: unknown): void
-  /** undefined: the connection is closed, and all of its events have been read. */
+  /** undefined: closed, and everything was read. */
   next(): Promise<AttachEvent | undefined>
-  /** @returns the newly printed text once it matches. After a minute, fails with the text printed so far. */
+  /** @returns the newly printed text, once it matches; after a minute, fails with this text */
   until(fits: RegExp): Promise<string>
   rest(): Promise<AttachEvent[]>
   closed: Promise<Closed>
@@ -97,5 +97,5 @@ export async function attach(url: string, options: { token?: string; protocols?:
   }
 }
 
-/** Decodes as Latin-1, which preserves every byte. */
+/** Latin-1 preserves every byte. */
 export const printed = (event: AttachEvent) => (event.type === 'output' ? Buffer.from(event.data ?? '', 'base64').toString('latin1') : '')

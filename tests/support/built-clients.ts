@@ -1,4 +1,4 @@
-// Tests use the built clients, because a test of the sources would miss errors of the bundle.
+// Built, because a test of the sources would miss errors of the bundle.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'

@@ -59,7 +59,7 @@ export async function openChromium(image: string, flags: readonly string[] = [])
   }
 }
 
-/** Messages are JSON that ends with NUL, on the descriptors 3 and 4. */
+/** JSON messages end with NUL, on descriptors 3 and 4. */
 function speak(child: ChildProcess, ended: Promise<void>) {
   const [to, from] = [child.stdio[3] as Writable, child.stdio[4] as Readable]
   const waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>>>()

@@ -29,7 +29,7 @@ export async function runTypescript(page: string, where: Where): Promise<Sampled
 }
 
 const { BERTH_TEST_PYTHON_MISSING: missing = 'tools/test.mjs did not set it up' } = process.env
-/** Folder of the Python packages; undefined: set-up could not install them. */
+/** undefined: set-up could not install them. */
 export const PYTHON_PACKAGES = process.env['BERTH_TEST_PYTHONPATH']
 export const NO_PYTHON = PYTHON_PACKAGES === undefined ? `no Python packages: ${missing}` : false
 

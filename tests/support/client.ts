@@ -60,7 +60,7 @@ export function send(url: string, options: RequestOptions = {}): Promise<http.In
   })
 }
 
-/** `body` is {} if the answer is not JSON. */
+/** `body` is {} without JSON. */
 export async function call<T = Record<string, unknown>>(url: string, options: RequestOptions = {}): Promise<Answer<T>> {
   const response = await send(url, options)
   const chunks: Buffer[] = []
@@ -158,8 +158,7 @@ export function createClient(base_url: string, api_key: string): Client {
         operation_id ??= opened.operation?.id ?? null
         if (status === 200 && opened.cell_endpoint && opened.tool_token)
           return { id: opened.workspace.id, endpoint: opened.cell_endpoint, token: opened.tool_token.token, operation_id }
-        // The open is repeated while its operation runs, because a busy computer may take longer than a call waits. A failed open is not
-        // repeated.
+        // A busy computer may take longer than a call waits, so the open is repeated. A failed open is not.
         const begins = status === 202 && opened.operation !== null && !isTerminal(opened.operation.state)
         if (!begins || performance.now() > deadline_ms) throw new Error(`open answered ${status}: ${JSON.stringify(opened)}`)
       }

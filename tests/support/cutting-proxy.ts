@@ -4,7 +4,7 @@ import { generatorOf, testSeed } from './seed.ts'
 
 export interface CuttingProxy {
   url: string
-  /** Printed with a failure: a run with the same seed cuts at the same byte counts. */
+  /** Printed with a failure: the same seed cuts at the same byte counts. */
   seed: number
   cuts(): number
   stopCutting(): void

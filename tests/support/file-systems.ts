@@ -27,7 +27,7 @@ export function smallFileSystem(size_gib: number): SmallFileSystem {
   }
 }
 
-/** The last bytes are written, because only a write shows exactly when the disk is full. The bytes before are only allocated. */
+/** Only a write shows exactly when the disk is full, so the bytes before are only allocated. */
 const WRITTEN_BYTES = 128 << 20
 
 /**

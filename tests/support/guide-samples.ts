@@ -10,7 +10,7 @@ export interface Sample {
   text: string
 }
 
-/** `internet.md` is not in this table, because it needs a test internet. */
+/** `internet.md` is separate: it needs a test internet. */
 export const TASK_PAGES: Readonly<Record<string, readonly ('ts' | 'python' | 'sh')[]>> = {
   start: ['ts', 'python', 'sh'],
   'run-code': ['ts', 'python', 'sh'],
@@ -109,7 +109,7 @@ export const NOT_RUN: readonly { page: string; begins: string; because: string }
   },
 ]
 
-/** Samples that only set an address are not run, because tests set the address in the environment. */
+/** Not run, because tests set the address in the environment. */
 export const isSetUp = ({ text }: Sample) => /^export (BERTH|BERTH_URL|URL)=/.test(text)
 
 export function samplesOf(page: string): Sample[] {

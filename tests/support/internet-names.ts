@@ -1,5 +1,5 @@
-// `internet-names.ts NAMES` answers DNS questions in its network namespace. Names in NAMES (JSON) have their address, and all others do not
-// exist. The program ends with its stdin.
+// `internet-names.ts NAMES` answers DNS questions in its namespace: names in NAMES (JSON) have their address, all others do not exist. It
+// ends with its stdin.
 import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'

@@ -29,7 +29,7 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   repository(request, response, url)
 }
 
-/** Sends 400 bytes a second in two pieces, and catches up if it is late. The connection then stays open. */
+/** Sends 400 bytes a second in two pieces, catching up if late. The connection then stays open. */
 function trickle(response: ServerResponse, times: number): void {
   const began_ms = performance.now()
   let sent = 0

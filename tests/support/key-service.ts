@@ -3,8 +3,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * Writes a program that wraps and unwraps keys with its own key, like the client of a key service.
- * @returns the program's path. While a file `away` is in its folder, the service is unavailable.
+ * Writes a program that wraps and unwraps like a key service's client, with its own key.
+ * @returns its path. While a file `away` is in the folder, the service is unavailable.
  */
 export async function keyService(directory: string): Promise<string> {
   const program = join(directory, 'kms')

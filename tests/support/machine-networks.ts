@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
 const BLOCKS = 50 * 16
-/** Counts up from a random block, so that two installations of one test never share a range. */
+/** Counts up, so that two installations of one test never share a range. */
 let block = randomInt(0, BLOCKS)
 
 export function freeMachineNetwork(): string {
@@ -14,7 +14,7 @@ export function freeMachineNetwork(): string {
   return `10.${200 + Math.floor(block / 16)}.${(block % 16) * 16}.0/20`
 }
 
-/** @returns blocks that have a route. The kernel prints addresses as numbers in host byte order. */
+/** The kernel writes addresses as numbers in host byte order. */
 function routed(): Set<number> {
   const rows = readFileSync('/proc/net/route', 'latin1').trimEnd().split('\n').slice(1)
   const destinations = rows.map((row) => Buffer.from(row.split('\t')[1] ?? '', 'hex').reverse())

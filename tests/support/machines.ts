@@ -11,12 +11,12 @@ export const OWN_ADDRESS = `python3 -c 'import socket; s = socket.socket(2, 2); 
 export interface Machines {
   /** undefined: the workspace has no machine. */
   stateOf(workspace_id: string): Promise<Machine['state'] | undefined>
-  /** All callers that wait share the same queries. */
+  /** All callers share the queries. */
   until(what: string, limit_ms: number, holds: (machines: Machine[]) => boolean): Promise<void>
   untilNoNetwork(slot: string, limit_ms: number): Promise<void>
 }
 
-/** Interval of the queries, of which each costs the host some milliseconds. */
+/** A query costs the host some milliseconds. */
 const ASK_EVERY_MS = 150
 
 export function machinesOf(service: Pick<Service, 'inventory' | 'run_dir'>): Machines {

@@ -10,7 +10,7 @@ export interface MainProcess extends AsyncDisposable {
   base: string
   ended: Promise<NodeJS.Signals | null>
   kill(): Promise<void>
-  /** Stops the process as the supervisor does, so that it may finish its work. */
+  /** As the supervisor does: the process may finish its work. */
   stop(): Promise<void>
 }
 

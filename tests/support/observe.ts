@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { OBSERVED_VARIABLE, streamsEvents, type Exchange } from '../ledger/exchange.ts'
 
-/** Only the last characters of a stream are kept, because an error event is short and the last of its stream. */
+/** Only the last characters count: an error event is short and the last of its stream. */
 const TEXT_CHARACTERS_MAX = 1 << 16
 
 const directory = process.env[OBSERVED_VARIABLE]
@@ -17,7 +17,7 @@ let observations: typeof import('../ledger/observations.ts') | undefined
 
 function note(exchange: Exchange): void {
   if (directory === undefined) return
-  // The routes are loaded at the first exchange: this takes half a second, and many files need none of them.
+  // Loads the routes on demand: that takes half a second, and many files need none.
   observations ??= require('../ledger/observations.ts') as typeof import('../ledger/observations.ts')
   const fresh = observations.observedLines(exchange).filter((line) => !noted.has(line))
   for (const line of fresh) noted.add(line)
@@ -92,7 +92,7 @@ if (sockets !== null) {
   const { prototype } = sockets.WebSocket
   const emit = prototype.emit
   prototype.emit = function (this: Socket, event, ...values) {
-    // Only sockets of clients are recorded: a server's own socket has no url.
+    // Skips a server's own sockets, which have no url.
     if (this.url !== undefined && (event === 'message' || event === 'open')) noteSocket(this.url, event === 'open' ? '' : String(values[0]))
     return emit.call(this, event, ...values)
   }

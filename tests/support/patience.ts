@@ -7,7 +7,7 @@ const LOOK_MS = 1000
 
 let seen = { at_ms: -LOOK_MS, slowness: 1 }
 
-/** @returns the factor of all limits, at least 1 */
+/** Factor of limits, at least 1. */
 export function slowness(): number {
   const file = process.env[SLOWNESS_VARIABLE]
   if (file === undefined) return 1

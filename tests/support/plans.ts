@@ -11,10 +11,7 @@ interface Plan {
   Plans?: Plan[]
 }
 
-/**
- * Counts rows that a statement reads.
- * @param plan `generic`: planned for any values; `custom`: planned for the given ones
- */
+/** @param plan `generic`: planned for any values; `custom`: for the given ones */
 export function counting(superuser: Db, table: string, plan: 'generic' | 'custom') {
   const counted = { rows: 0, scanned: new Set<string>() }
   const rows = async <Row>(_name: string, text: string, values: unknown[]): Promise<Row[]> =>

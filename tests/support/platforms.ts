@@ -5,7 +5,7 @@ import { cachedBuild } from '../../tools/setup/cached-build.mjs'
 import { patience } from './patience.ts'
 
 const ARCHITECTURE = process.arch === 'arm64' ? 'arm64' : 'x64'
-/** The runtimes come from npm, which has the same files as the runtimes' own installers. */
+/** npm has the files that the runtimes' own installers fetch. */
 const PLATFORMS = {
   'Node.js 20': { package: `node-linux-${ARCHITECTURE}@20.4.0`, program: `node-linux-${ARCHITECTURE}/bin/node`, runs: [] },
   Deno: {

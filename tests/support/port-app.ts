@@ -1,4 +1,4 @@
-/** The app's counter is only in its memory, so a restart would be noticed. */
+/** The counter is only in memory, so a restart would show. */
 export const PORT_APP = `
 import base64, hashlib, http.server, json, sys
 

@@ -17,7 +17,7 @@ export interface CellFrame {
 export interface PortProxy extends Disposable {
   readonly said: CellFrame[]
   readonly closed: boolean
-  /** Whether the double answers settle frames. With false, a test answers them. */
+  /** false: the test answers settle frames. */
   settles: boolean
   say(frame: object): void
   write(text: string): void

@@ -10,9 +10,7 @@ import { migrate } from '../../service/db/migrate.ts'
 import { clusterConfiguration, ensureCluster, ensurePostgres, type OsUser, POSTGRES_SUPERUSER } from '../../tools/setup/postgres.mjs'
 import { patience } from './patience.ts'
 
-/**
- * A migrated database in a real PostgreSQL. `api` and `cell` connect with the roles of these processes. `await using` drops the database.
- */
+/** A migrated database in a real PostgreSQL. `api` and `cell` have the roles of these processes. `await using` drops it. */
 export interface TestDatabase extends AsyncDisposable {
   url: string
   superuser: Db
@@ -25,14 +23,14 @@ export interface TestDatabase extends AsyncDisposable {
 
 export interface TestServer {
   socket_dir: string
-  /** Many files use a shared server, so a slow answer does not mean that it is down. A file may stop only a server of its own. */
+  /** Many files use it, so a slow server is not down. A file may stop only its own server. */
   shared: boolean
   url(database: string): string
   stop(): void
 }
 
 const MIGRATED = 'migrated'
-/** Limit for an answer of the shared server, which many files use in parallel. */
+/** For the shared server, which many files use in parallel. */
 const PATIENT_MS = 30_000
 /** Socket folder of the runner's server. */
 export const SHARED_SERVER_VARIABLE = 'BERTH_TEST_POSTGRES'
@@ -80,7 +78,7 @@ function openTestDatabase(url: string, name: string, shared: boolean, command: (
   }
 }
 
-/** Starts a server with the migrated template database. The server ends with this process, even if this process is killed. */
+/** The server has the migrated template database. It ends with this process, even if this is killed. */
 export async function startTestServer(): Promise<TestServer> {
   const bin_dir = await ensurePostgres({ cache_dir: process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth' })
   const folder = mkdtempSync('/tmp/berth-test-pg-')
@@ -112,7 +110,7 @@ export async function startTestServer(): Promise<TestServer> {
   return { socket_dir, shared: false, url: (database) => urlOf(socket_dir, database), stop }
 }
 
-/** Signals all of the server's processes. The postmaster stops first and continues last, so that no child starts or ends in between. */
+/** The postmaster stops first and continues last, so that no child starts or ends in between. */
 export function signalServer({ socket_dir }: TestServer, signal: 'SIGSTOP' | 'SIGCONT'): void {
   const postmaster = Number.parseInt(readFileSync(join(socket_dir, '..', 'data', 'postmaster.pid'), 'utf8'), 10)
   if (signal === 'SIGSTOP') process.kill(postmaster, signal)
@@ -137,10 +135,7 @@ function startServer(user: OsUser, postgres: string, data_dir: string): ChildPro
   return child
 }
 
-/**
- * Waits before the folder is removed, because a running server would write into it again. The wait is synchronous: no asynchronous code
- * runs while a process exits.
- */
+/** A running server would write into the folder again. The wait is synchronous, because no asynchronous code runs while a process exits. */
 function waitForEnd(pid: number | undefined): void {
   const still = new Int32Array(new SharedArrayBuffer(4))
   for (let tries = 0; tries < 6000 && isRunning(pid); tries += 1) Atomics.wait(still, 0, 0, 10)
@@ -181,7 +176,7 @@ async function administer(url: string, statement: string): Promise<void> {
   }
 }
 
-/** Another user runs the server if this process is root: PostgreSQL refuses to run as root, and needs an existing user. */
+/** PostgreSQL refuses to run as root, and needs an existing user. */
 function serverUser(): OsUser {
   const own = userInfo()
   if (own.uid !== 0) return own

@@ -44,7 +44,7 @@ export async function printedBy({ script }: Printed, service: { base_url: string
 
 export interface Stage {
   begin: string
-  /** Bash lines to insert before the line that begins with the key, for example to read a mail. */
+  /** Bash lines to insert before the line with this beginning. */
   before?: Readonly<Record<string, string>>
   env: Record<string, string>
 }

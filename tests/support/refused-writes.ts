@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 import { until } from './processes.ts'
 
-/** Refuses writes to these tables, as with a full disk. Reads still work, and so do the cells. */
+/** As with a full disk. Reads still work, and so do the cells. */
 export async function refusingWrites(superuser: Db, tables: readonly string[]): Promise<{ ended(): Promise<void> }> {
   const triggers = tables.map((table) => `create trigger refuse before insert or update or delete on ${table} execute function refuse()`)
   await sql

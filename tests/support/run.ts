@@ -1,4 +1,4 @@
-// Runs each test file in its own process, in lanes (tests/README.md). Words on the command line select parts and files.
+// Runs each test file in its own process, in lanes (tests/README.md). Words select parts and files.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import path from 'node:path'
@@ -21,7 +21,7 @@ import { sweepServers, sweepServices } from './sweep.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const BOUND_LOOK_MS = 1000
 
-// Run without npm, this program starts itself again inside an enclosure.
+// Without npm, the program starts again inside an enclosure.
 if (process.env[INSIDE_VARIABLE] === undefined && canEnclose()) {
   const { BERTH_TEST_HOSTD: hostd } = process.env
   const command = [process.execPath, ...process.execArgv, import.meta.filename, ...process.argv.slice(2)]
@@ -30,7 +30,7 @@ if (process.env[INSIDE_VARIABLE] === undefined && canEnclose()) {
 
 const began_ms = performance.now()
 const words = process.argv.slice(2)
-/** Part of the long run, if any. A part has no ledger, but runs all its other files. */
+/** A part of the long run has no ledger, but runs all its other files. */
 const part = process.env[SUITE_PART_VARIABLE]
 const progress = part === undefined ? undefined : process.env[PROGRESS_VARIABLE]
 const passed = progress === undefined ? [] : passedFiles(progress)

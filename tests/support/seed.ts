@@ -1,5 +1,5 @@
 /**
- * The seed is constant by default, so that a failure is due to a change. The long run draws one, prints it and passes it to all parts.
+ * Constant by default, so that a failure is due to a change. The long run draws one, prints it and passes it to all parts.
  * `BERTH_TEST_SEED` repeats a seed; `random` draws one.
  */
 export function testSeed(asked = process.env['BERTH_TEST_SEED'] ?? '1'): number {
@@ -8,7 +8,7 @@ export function testSeed(asked = process.env['BERTH_TEST_SEED'] ?? '1'): number 
   return seed
 }
 
-/** @returns numbers from 0 up to 1, excluding 1 (mulberry32) */
+/** From 0, and below 1 (mulberry32). */
 export function generatorOf(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -10,11 +10,11 @@ export interface GuestPlace {
   agent_key: string
 }
 
-/** Places of the guests, which the fake host does not simulate. */
+/** The fake host does not simulate guests' places. */
 export interface Guests {
   of(subject: Subject): Promise<GuestPlace>
   copied(from: Subject, to: Subject): void
-  /** Called once the machine and its connections have ended. */
+  /** The machine's connections have ended too. */
   ended(subject: Subject): void
 }
 
@@ -123,7 +123,7 @@ async function answer(host: FakeHost, verbs: Record<string, Work>, request: Inco
   send(response, 200, (await work(text === '' ? {} : JSON.parse(text))) ?? {})
 }
 
-/** Interval of heartbeats, below the silence after which a cell considers the host gone. */
+/** Below the silence after which a cell considers the host gone. */
 const BLANK_MS = 5000
 
 async function tellEvents(host: FakeHost, after: number, response: ServerResponse): Promise<void> {

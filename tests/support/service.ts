@@ -33,11 +33,11 @@ const COMMAND_MS = 300_000
 export type ChildName = 'api' | 'cell' | 'hostd' | 'portd' | 'postgres' | 'supervisor'
 
 export interface ServiceOptions {
-  /** Folder that the test chooses, for example on a file system of its own. */
+  /** Chosen by the test, such as on its own file system. */
   data_dir?: string
   /** Settings as in the configuration file. The defaults suit a small computer. */
   settings?: Record<string, unknown>
-  /** Failpoints, such as `open.O4:kill9@/marker,hostd/stop.kill:throw`; see service/lib/failpoints.ts. */
+  /** `open.O4:kill9@/marker,hostd/stop.kill:throw`; see service/lib/failpoints.ts. */
   failpoints?: string
 }
 
@@ -45,7 +45,7 @@ export interface ServiceOptions {
 export interface Service {
   base_url: string
   cell_endpoint: string
-  /** Key of the project `default` in the organization `default`, with all tools. */
+  /** Of the project `default` in the organization `default`, with all tools. */
   api_key: string
   instance: string
   data_dir: string
@@ -56,16 +56,16 @@ export interface Service {
   database_url(): string
   /** Removes everything that the installation made. @returns what `clean --data` left in the data directory */
   stop(): Promise<string[]>
-  /** Ends the processes by SIGTERM, while the machines keep running. */
+  /** By SIGTERM; machines keep running. */
   stopProcesses(): Promise<void>
-  /** Restarts the processes, while the machines keep running. */
+  /** Machines keep running. */
   restart(settings?: Record<string, unknown>): Promise<void>
   pid(child: ChildName): number
   /** Returns when the process is dead. The supervisor restarts every child, but not itself. */
   kill9(child: ChildName): Promise<void>
   /** Removes all processes, machines, mounts, networks and files below /run, then starts again. */
   reboot(): Promise<void>
-  /** Waits until the service is ready, and restarts a killed supervisor. */
+  /** Also restarts a killed supervisor. */
   ready(): Promise<void>
   admin(...args: string[]): Promise<string>
   inventory(): Promise<Inventory>
@@ -79,7 +79,7 @@ export interface Service {
   memory_bytes(child: ChildName): Promise<number>
   metrics(child: 'api' | 'cell'): Promise<Map<string, number>>
   metric_names(): Promise<string[]>
-  /** Path of the pool for this process: only hostd's mount namespace has the pool mounted. */
+  /** For this process, because only hostd's mount namespace has the pool mounted. */
   pool_path(): string
   pool_file(pattern: string): { read(): Promise<Buffer>; write(bytes: Buffer): Promise<void> }
 }
@@ -272,7 +272,7 @@ function writeSettings({ data_dir, settings }: Place): void {
   writeFileSync(path.join(data_dir, 'config.json'), JSON.stringify(settings, null, 2))
 }
 
-/** The ports are below the ephemeral range: a connection could take a port of that range before the listener starts. */
+/** Below the ephemeral range, from which a connection could take one before the listener starts. */
 export async function freePorts(count: number): Promise<number[]> {
   const [given_from = 32_768] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number)
   const ports = new Set<number>()
@@ -295,7 +295,7 @@ async function start(at: Place): Promise<void> {
   const log = path.join(at.folder, 'start.log')
   const output = openSync(log, 'w')
   const flags = ['--data-dir', at.data_dir, ...(at.failpoints === undefined ? [] : ['--failpoints', at.failpoints])]
-  // The program gets its own process group, so that a terminal signal ends the test, and the test ends the program.
+  // Own process group: a terminal signal ends the test, which ends this program.
   const child = spawn(process.execPath, [path.join(ROOT, 'tools/start.mjs'), ...flags], {
     env: cleanEnvironment(),
     detached: true,
@@ -360,7 +360,7 @@ function hostdSocket(at: Place): string {
 }
 
 async function inventoryOf(at: Place): Promise<Inventory> {
-  // Null becomes an empty array, because Go encodes an empty slice as null.
+  // Go encodes an empty slice as null.
   const { machines, files, ...rest } = await askHostd<Omit<Inventory, 'machines' | 'files'> & Partial<Inventory>>(at, '/inventory')
   return { ...rest, machines: machines ?? [], files: files ?? [] }
 }

@@ -17,9 +17,9 @@ import { attachService, type Service, startService } from './service.ts'
 
 export const SHARED_SERVICES_VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
 const SERVICES = 2
-/** Settings with which two files on one installation each find a warm sandbox, and never wait for capacity. */
+/** Two files on one installation find a warm sandbox each, and never wait for capacity. */
 const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 500, pool_image_gib: 10 }
-/** Words that an operator's command may not contain here, because they name shared resources. */
+/** Shared resources, which an operator's command may not name. */
 const EVERYBODYS = ['doctor', 'plan', 'default', 'unlimited']
 
 const MAY = [
@@ -33,7 +33,7 @@ const MAY = [
 export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
   organization: string
   api_key: string
-  /** Contains only this organization's machines and files. */
+  /** Of this organization only. */
   inventory: Service['inventory']
   kill_machine: Service['kill_machine']
   pool_file(workspace_id: string, pattern: string): ReturnType<Service['pool_file']>
@@ -55,7 +55,7 @@ export async function startSharedServices(count = SERVICES): Promise<{ env: Reco
   return { env: { [SHARED_SERVICES_VARIABLE]: JSON.stringify(services.map(({ reference }) => reference)) }, stop }
 }
 
-/** @returns a view of a shared installation, or of a new one if the file runs alone */
+/** A new installation if the file runs alone. */
 export async function sharedService(): Promise<SharedService> {
   const given = process.env[SHARED_SERVICES_VARIABLE]
   if (given === undefined) {
@@ -77,7 +77,7 @@ interface User {
   api_key: string
 }
 
-/** Makes an organization for this file. The admin commands run in this process, because a separate one would take a second each. */
+/** Admin commands run in this process, because another would take a second each. */
 async function becomeUser(service: Service): Promise<User> {
   const file = path.basename(process.argv[1] ?? 'test').replace(/\.test\.ts$/, '')
   const slug = `${file}-${randomBytes(4).toString('hex')}`

@@ -88,7 +88,7 @@ function answerOf(body: Buffer[]): IncomingMessage {
   return answer as IncomingMessage
 }
 
-/** Encodes a frame as in machine/internal/wire: kind, three zero bytes, length, offset. */
+/** machine/internal/wire: kind, three zero bytes, length, offset. */
 function frame(data: Buffer, offset: number): Buffer {
   const head = Buffer.alloc(FRAME.header_bytes)
   head.writeUInt8(FRAME.stdout, 0)

@@ -43,7 +43,7 @@ function serverPid(folder: string): number {
   }
 }
 
-/** Removes the user's settings, except the cache folder, because they must not reach an installation under test. */
+/** Only the cache folder of the user's settings may reach an installation under test. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   const keep = (name: string) => name !== 'DATABASE_URL' && (!name.startsWith('BERTH_') || name === 'BERTH_CACHE_DIR')
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => keep(name)))

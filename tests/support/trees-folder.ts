@@ -5,7 +5,7 @@ import path from 'node:path'
 const folders: string[] = []
 process.once('exit', () => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })))
 
-/** @returns a folder that is removed when this process ends */
+/** Removed when this process ends. */
 export function treesFolder(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'trees-'))
   folders.push(folder)

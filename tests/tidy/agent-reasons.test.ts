@@ -1,4 +1,4 @@
-// Every reason of the agent must be known to the gateway. It drops an unknown reason, so the client would have only the message.
+// The gateway drops a reason that it does not know, so the client would have only the message.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -8,7 +8,7 @@ import { CELL_REASONS } from '../../contract/errors.ts'
 const agent = path.resolve(import.meta.dirname, '../../machine/internal/agent')
 const CODES = { NotFound: 'not_found', Conflict: 'conflict', Invalid: 'validation_failed', RateLimited: 'rate_limited' } as const
 
-/** Reasons that no client of the gateway sees, each with the cause. */
+/** No client of the gateway sees these. */
 const NEVER_TOLD: Readonly<Record<string, string>> = {
   already_claimed: 'hostd alone claims a slot',
   not_claimed: 'hostd alone claims a slot',

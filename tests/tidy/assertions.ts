@@ -23,16 +23,13 @@ interface Parsed {
   file: string
   tree: ts.SourceFile
   functions: Map<string, Reach[]>
-  /** By imported name: the exporting file, and the name in that file. */
+  /** The exporting file, and the name in it. */
   imports: Map<string, { from: string; name: string }>
 }
 
 const TESTS = ['test', 'it']
 
-/**
- * Finds tests that assert nothing. Calls are followed to any depth, in the same file and into imported sources. A test that is not found
- * may still prove nothing.
- */
+/** Follows calls to any depth, in the same file and into imported sources. A test that is not found may still prove nothing. */
 export function toothlessTests(sources: readonly Source[]): Toothless[] {
   const files = new Map(sources.map((source) => [source.file, parsed(source)]))
   return [...files.values()]
@@ -93,7 +90,7 @@ function isFunction(node: ts.Node): boolean {
 function testsOf(tree: ts.SourceFile): ts.CallExpression[] {
   const found: ts.CallExpression[] = []
   walk(tree, (node) => {
-    // A call of `test` with one argument is a regular expression's method.
+    // With one argument it is a regular expression's `test`.
     if (ts.isCallExpression(node) && TESTS.includes(calledName(node)) && node.arguments.length > 1) found.push(node)
   })
   return found

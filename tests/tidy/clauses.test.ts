@@ -44,7 +44,7 @@ function named() {
   return found
 }
 
-/** @returns the sources, with each wrapped comment joined into one line */
+/** Each wrapped comment is joined into one line. */
 function sources() {
   return sourceFiles('contract', 'service', 'machine', 'tests')
     .filter((file) => /\.(ts|go)$/.test(file) && !file.startsWith('tests/tidy/'))

@@ -4,14 +4,14 @@ export type Growth =
   | { by: `${string} ${string}`; when: string }
   /** Rows are removed with another table's row, by their foreign key or by the function that deletes that row. */
   | { with: keyof Database }
-  /** A limit bounds the number of rows, or they are too few to matter. */
+  /** A limit bounds the rows, or they are too few to matter. */
   | { bounded: string }
   | { for_good: string }
 
 const DAYS_30 = '30 days after the end'
 const A_PERSON_DOES = 'written by what a person does by hand, a few hundred bytes each'
 
-/** Name the code that removes the rows of each table: a table without an entry would grow until the disk is full. */
+/** A table that is missing here grows until the disk is full: name the code that removes its rows. */
 export const GROWTH: Record<keyof Database, Growth> = {
   agent_sessions: {
     by: 'service/cell/reconcile/history-store.ts dropOldAgentSessions',

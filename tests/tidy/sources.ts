@@ -4,7 +4,7 @@ import path from 'node:path'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-/** @returns the repository's files, including new ones that git does not ignore. `within` are folders or patterns. */
+/** Includes new files that git does not ignore. `within` are folders or patterns. */
 export function sourceFiles(...within: string[]): string[] {
   const listed = ['-c', 'safe.directory=*', 'ls-files', '--cached', '--others', '--exclude-standard', ...within]
   return execFileSync('git', listed, { cwd: ROOT, encoding: 'utf8' })

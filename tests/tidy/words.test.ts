@@ -3,11 +3,11 @@ import { test } from 'node:test'
 import { sourceFiles, textOf } from './sources.ts'
 import { bannedIn, commentsOf } from './words.ts'
 
-/** machine/runsc is excluded, because a change of any byte there would change the engine's digest. */
+/** Changing a byte of machine/runsc would change the engine's digest. */
 const HELD = /^(service|contract|sdk|cli|tools|machine\/(?!runsc\/)|examples)/
-/** This file is excluded, because its comments are the contract's descriptions. */
+/** Omitted, because its comments are the contract's descriptions. */
 const GENERATED = 'sdk/typescript/src/schemas.ts'
-/** Comments about the operating system's user `nobody`, which is no vague actor. */
+/** The system's user `nobody` is no vague actor. */
 const USER_NOBODY = /0: nobody$|^\/\/ nobody is the uid/
 
 test('comments name their actors, and use the words of the field', () => {

@@ -54,7 +54,7 @@ export async function readFixture(release: string): Promise<{ fixture: Fixture; 
   return { fixture: JSON.parse(fixture) as Fixture, rows }
 }
 
-/** Makes the database of an old release from its migrations, which never change, and its rows. */
+/** Made from the migrations, which never change. */
 export async function oldDatabase(schema: string, rows: string): Promise<TestDatabase> {
   const database = await freshDatabase()
   const client = new pg.Client({ connectionString: database.url })
@@ -103,7 +103,7 @@ export interface Served extends AsyncDisposable {
   repeat(request: Repeat): Promise<{ status: number; body: unknown; replayed: string | null }>
 }
 
-/** Serves the database at the time at which its release left it. */
+/** As at the time at which its release left it. */
 export async function serve(database: TestDatabase, { taken_at, callers, service_secret }: Omit<Fixture, 'answers'>): Promise<Served> {
   const keys_dir = await mkdtemp(join(tmpdir(), 'berth-upgrade-'))
   await writeFile(join(keys_dir, 'service-secret'), Buffer.from(service_secret, 'hex'), { mode: 0o600 })

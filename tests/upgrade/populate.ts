@@ -24,7 +24,7 @@ const SETTINGS = {
 }
 const path = (id: string, verb: string) => `/v1/workspaces/${id}/${verb}`
 
-/** Makes a database with every state of workspaces and operations. */
+/** With every state of workspaces and operations. */
 export async function populate(): Promise<Populated> {
   const w = await worldWithCell({ capacity: { cpu_millis: 100_000, memory_mib: 100_000, disk_gib: 10_000 } })
   const callers = await people(w)

@@ -65,7 +65,7 @@ function isObject(value: unknown): value is Row {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Drops the request id, which differs in every answer. */
+/** Request ids differ in every answer. */
 function withoutId(answer: unknown): unknown {
   return JSON.parse(JSON.stringify(answer, (name, value: unknown) => (name === 'request_id' ? undefined : value)))
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// gVisor used to save the old connections too, so each suspend made larger images
+// gVisor saved old connections too, so each suspend made images larger
 // (machine/runsc/patches/correctness/endpoints-leave-the-image.patch).
 func TestConnectionsOfEarlierLivesLeaveTheImage(t *testing.T) {
 	const suspends, connections = 5, 50
@@ -36,8 +36,7 @@ func TestConnectionsOfEarlierLivesLeaveTheImage(t *testing.T) {
 	}
 	d.stop(m)
 	t.Logf("bytes of the images: %v", sizes)
-	// The first image has none of these connections, so the test compares later ones. A saved connection is several
-	// KiB.
+	// The first image has no connections, so it is not compared. Each saved connection is several KiB.
 	if grown := sizes[suspends-1] - sizes[1]; grown > connections<<10 {
 		t.Errorf("the images grow by %d bytes in %d suspends: %v", grown, suspends-2, sizes)
 	}

@@ -222,7 +222,7 @@ func (d *daemon) filledBeside(r wire.DiskReader, changes []wire.Change) int {
 	return len(found.Facts)
 }
 
-// settledChanges drops directory sizes, which differ between gVisor's cache and the disk.
+// Directory sizes differ between gVisor's cache and the disk.
 func settledChanges(changes []wire.Change) []wire.Change {
 	for i, c := range changes {
 		if c.Type == "directory" {

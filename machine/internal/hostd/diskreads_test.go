@@ -90,8 +90,7 @@ func (d *daemon) noReaderLeft() {
 	})
 }
 
-// settled drops modification times and directory sizes: a running sandbox caches times that are milliseconds off, and
-// each directory's first size.
+// A running sandbox caches modification times that are milliseconds off, and directories' first sizes.
 func settled(answer string) string {
 	answer = regexp.MustCompile(`"modified_at":"[^"]*"`).ReplaceAllString(answer, "")
 	return regexp.MustCompile(`"type":"directory","size":\d+`).ReplaceAllString(answer, "")

@@ -164,7 +164,7 @@ func TestACheckpointThatChangedIsCorruptAndAnOlderOneIsNot(t *testing.T) {
 		})
 	}
 	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(workspace, newID(), 3), nil), "not_found")
-	// The copies have other inodes and times than the verified files, so hostd reads them again. The restore succeeds.
+	// Copies have other inodes and times, so hostd reads them again, and the restore succeeds.
 	resumed := d.restore(workspace, newer, 3)
 	d.counts(resumed, 0)
 	d.stop(resumed)
@@ -270,7 +270,7 @@ func TestAFrozenMachineIsThawedForItsCheckpointAndFrozenAgain(t *testing.T) {
 	d.stop(m)
 }
 
-// askAs returns the HTTP status, or "000" without an answer.
+// "000" means that curl got no answer.
 func (d *daemon) askAs(uid uint32) string {
 	command := exec.Command("curl", "-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", d.dir+"/hostd.sock", "http://hostd/healthz")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}

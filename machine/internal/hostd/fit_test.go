@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// twoSlots gives hostd two sandboxes, so that one can wait without a disk.
+// With two sandboxes, one can wait without a disk.
 func twoSlots(config map[string]any) {
 	config["slots"] = map[string]any{"count": 2, "cpu_millis": 1000, "memory_mib": 256}
 }

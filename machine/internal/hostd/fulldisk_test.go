@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The disk is full after two refused passes: the file system reserves more for a write than it needs, and frees the
-// rest later. The command's output is on this disk, and appears only when space is free again.
+// A write reserves more than it needs, and the rest is freed later, so two passes must fail. The output is on the same
+// disk, and appears only when space is free again.
 const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	n=$((n + 1)); full=$((full + 1))
 	head -c 1K /dev/zero >>/home/big 2>/dev/null && full=0; cat /dev/zero >>/home/big 2>/dev/null
@@ -17,7 +17,7 @@ const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	sync; sleep 0.2
 done; true`
 
-// fill repeats its check after a second, because hostd may have raised the limit in between.
+// Waits a second, in which hostd may raise the limit.
 func (d *daemon) fill(m wire.Machine) {
 	d.t.Helper()
 	eventually(d.t, "the disk is full", func() bool {

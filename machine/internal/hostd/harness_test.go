@@ -190,8 +190,7 @@ func (d *running) mountsOf(process string) (found []string) {
 	return found
 }
 
-// A mount namespace that another test creates copies hostd's mounts. isTakenAlong reports whether the mount is such a
-// copy.
+// A new mount namespace, such as another test's, copies hostd's mounts.
 func (d *running) isTakenAlong(mount string) bool {
 	pin := pinPath(d.dir + "/run")
 	return slices.ContainsFunc([]string{pin, filepath.Dir(pin), layerPath(d.dir+"/layers", d.layer)}, func(point string) bool {

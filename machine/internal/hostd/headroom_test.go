@@ -26,7 +26,7 @@ func TestHeadroomIsAnEqualPartOfWhatIsLeft(t *testing.T) {
 	}
 }
 
-// The quiet machine has one large process, which makes it a likely victim of the kernel.
+// One large process makes the quiet neighbour a likely victim of the kernel.
 func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 	d := newDaemon(t, func(config map[string]any) {
 		config["memory_headroom_mib"], config["memory_headroom_min_mib"], config["machines_memory_mib"] = 512, 64, 1344
@@ -55,8 +55,7 @@ func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 		t.Errorf("one of three, the machine may use %d MiB", got)
 	}
 	at := d.counts(quiet, 0)
-	// Many small processes use the sandbox's own memory, which is not the guest's. No process grows large, so the agent
-	// ends none.
+	// The processes use the sandbox's memory, which is not the guest's. None grows large, so the agent ends none.
 	for _, m := range hungry {
 		d.begin(m, "hungry", "ulimit -u unlimited; while :; do sleep 1000 & done")
 	}

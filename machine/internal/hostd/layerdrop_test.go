@@ -34,7 +34,7 @@ func (d *daemon) makeLayerOf(source, id string) string {
 	return made.Digest
 }
 
-// After hostd dies at the point, the layer is whole or gone. A retry drops it, and the same layer can be made again.
+// After a crash the layer is whole or gone. A retry drops it, and it can be made again.
 func (d *daemon) dieInLayerDrop(point, source, id string) {
 	d.t.Helper()
 	digest := d.makeLayerOf(source, id)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The listing must be cheap: each reconciler pass lists thousands of suspended workspaces.
+// Each reconciler pass lists thousands of suspended workspaces.
 func TestAnInventoryOfManyCheckpointsReadsOnlyWhatHasChanged(t *testing.T) {
 	const workspaces = 5000
 	d := newDaemon(t, nil)

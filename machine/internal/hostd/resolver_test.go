@@ -81,7 +81,7 @@ func (d *daemon) resolver() int {
 	return found[0]
 }
 
-// asksName repeats its query, because a datagram that a dying resolver has read is lost.
+// The query is repeated: a datagram that a dying resolver has read is lost.
 func (d *daemon) asksName(router *os.File) {
 	d.t.Helper()
 	network := d.config["machine_network"].(string)

@@ -235,8 +235,7 @@ func (d *daemon) dieInEnd(point, verb string) {
 	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 }
 
-// In a hostd that survives the failed step, start and restore leave nothing, and a failed checkpoint leaves the guest
-// running.
+// If hostd survives, a failed start or restore leaves nothing, and a failed checkpoint leaves the guest running.
 func TestAStepThatFailsIsTakenBack(t *testing.T) {
 	d := newDaemon(t, nil)
 	source, id := d.preparedCheckpoint()
@@ -284,7 +283,7 @@ func TestAStepThatFailsIsTakenBack(t *testing.T) {
 	})
 }
 
-// isEmpty looks through hostd's root, because only hostd's mount namespace has the pool mounted.
+// The path leads through hostd's root: only hostd's mount namespace has the pool mounted.
 func (d *daemon) isEmpty(point, dir string) {
 	d.t.Helper()
 	inside := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", dir)

@@ -38,8 +38,7 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	eventually(t, "the next hostd's runs alone", func() bool { return one() && d.secretProxies()[0] != second })
 }
 
-// statusWithoutRights waits until the proxy has given up its last rights, which it does after reading its setup. Before
-// that, it would end with hostd.
+// A proxy gives up its last rights after reading its setup, and ends with hostd before that.
 func statusWithoutRights(t *testing.T, pid int) string {
 	t.Helper()
 	var status []byte

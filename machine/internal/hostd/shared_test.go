@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// Tests with the real engine run as root and need these variables.
+// Tests with the real engine run as root.
 const (
 	runscVariable = "BERTH_TEST_RUNSC" // path of the runsc build
 	agentVariable = "BERTH_TEST_AGENT" // path of the agent's binary
@@ -32,7 +32,7 @@ const (
 
 var sharedDir string
 
-// daemons numbers the daemons from a random start, which is unlikely to collide with other test runs.
+// Daemon numbers start at random, which hardly collides with other test runs.
 var daemons atomic.Uint32
 
 func TestMain(m *testing.M) {
@@ -118,7 +118,7 @@ func copyLayer(image, dir string) (digest string, err error) {
 
 func layerPath(dir, digest string) string { return filepath.Join(dir, digest+".erofs") }
 
-// addSharedLayer binds the image: a hard link would change its ctime, and every daemon would verify it again.
+// A hard link would change the image's ctime, and every daemon would verify it again.
 func (d *daemon) addSharedLayer() (digest string) {
 	d.t.Helper()
 	digest, err := sharedLayer()
@@ -139,14 +139,14 @@ func (d *running) removeSharedLayer() error {
 	return unix.Unmount(layerPath(d.dir+"/layers", d.layer), 0)
 }
 
-// The tests that share this hostd neither end it nor look at objects of other tests.
+// Tests of this hostd neither end it nor look at other tests' objects.
 var together struct {
 	once sync.Once
 	*running
 	answers bool
 }
 
-// withOthers shares one hostd, because starting and removing a hostd takes longer than most tests.
+// Starting and removing a hostd takes longer than most tests.
 func withOthers(t *testing.T) *daemon {
 	t.Helper()
 	testns.Needs(t, runscVariable, agentVariable, layerVariable)

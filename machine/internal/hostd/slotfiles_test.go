@@ -53,13 +53,13 @@ func TestEverySlotHasAnAgentOfItsOwnAndNoSandboxCanWriteToAFileOfTheHost(t *test
 	}
 }
 
-// checkMounts reads hostd's own mounts, because the sandbox gets copies of them.
+// The sandbox gets copies of hostd's mounts.
 func (d *daemon) checkMounts(slot string) {
 	d.t.Helper()
 	file, err := os.Open("/proc/" + itoa(d.process.Process.Pid) + "/mountinfo")
 	must(d.t, err)
 	defer file.Close()
-	// Only these are writable: their files are charged to the workspace's quota.
+	// Only these are writable, and are charged to the workspace's quota.
 	writable := map[string]bool{"root/claim/root": true, "root/claim/state": true}
 	looked := 0
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -92,7 +92,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	before, err := os.Stat(kept[0])
 	must(t, err)
 
-	// A guest of an earlier release could write to the kept agent through a hard link in its slot.
+	// A guest of an earlier release could write to the kept agent by its slot's hard link.
 	link := d.dir + "/linked"
 	must(t, os.Link(kept[0], link))
 	must(t, os.Chmod(link, 0o755))
@@ -122,7 +122,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	}
 	d.counts(d.restore(workspace, checkpoint, 2), 0)
 
-	// hostd has no other copy of an earlier agent, so it must refuse the restore.
+	// hostd has no other copy of an earlier agent.
 	d.kill()
 	newer := d.dir + "/agent"
 	must(t, os.WriteFile(newer, append(whole, "another build"...), 0o755))

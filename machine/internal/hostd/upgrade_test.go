@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// otherEngine changes only the version in the binary: gVisor compares versions, so this is another engine.
+// gVisor compares versions, so a binary with another version is another engine.
 func (d *daemon) otherEngine(version string) (path, other string) {
 	d.t.Helper()
 	binary, err := os.ReadFile(os.Getenv(runscVariable))
@@ -122,7 +122,7 @@ func TestACheckpointWhoseEngineIsNotKeptIsRefusedAndWholeAgainWithIt(t *testing.
 	d.counts(d.restore(workspace, id, 3), 0)
 }
 
-// The old text must occur once in the file, whose path is relative to this folder.
+// The old text must occur once; the file is relative to this folder.
 type edit struct{ file, old, new string }
 
 func (d *daemon) builtAs(program, oldest, newest string) string {

@@ -10,12 +10,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The tests run in their own network namespace, so no packet can leave the computer.
+// In this network namespace, no packet can leave the computer.
 func TestMain(m *testing.M) {
 	os.Exit(testns.Run(m, syscall.CLONE_NEWNET, onlyLoopback, forwardingOff))
 }
 
-// forwardingOff is needed if a service has turned forwarding on: a new namespace inherits the setting.
+// A new namespace inherits forwarding, which a service may have turned on.
 func forwardingOff() error { return setSysctl(forwarding, "0") }
 
 func onlyLoopback() error {

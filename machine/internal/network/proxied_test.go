@@ -180,7 +180,7 @@ func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// The proxy has not accepted this connection, but the machine's own kernel already considers it established.
+// The machine's own kernel already considers this connection established.
 func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	for name, next := range narrower() {
 		t.Run(name, func(t *testing.T) {

@@ -141,7 +141,7 @@ func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 				reached++
 			}
 		}
-		// A program may also get the address from another resolver, from memory or by guessing.
+		// A program may ask another resolver, or remember or guess an address.
 		for _, address := range private[:3] {
 			if conn, err := dial(a.ns, address, 443, arrives); !errors.Is(err, unix.ECONNREFUSED) {
 				if err == nil {

@@ -43,7 +43,7 @@ func TestAnEarlierFileOfAnotherSizeIsReplaced(t *testing.T) {
 	}
 }
 
-// Write replaces the text in place: a rename over the file would make its caller wait for the disk.
+// Write replaces the text in place, because a rename would wait for the disk.
 func TestAPageIsRewrittenWhereItIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
 	inode := func() uint64 {

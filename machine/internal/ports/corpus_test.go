@@ -128,8 +128,8 @@ func post(body string, fields ...string) string {
 	return requestOf("POST /in HTTP/1.1", fields...) + body
 }
 
-// These cases come from test suites of known servers and lists of request smuggling. Each ends with a complete request
-// for /after, which closes the connection.
+// Test suites of known servers and lists of request smuggling have such cases. Each ends with a complete request for
+// /after, which closes the connection.
 var corpus = map[string]struct {
 	bytes  string
 	expect any

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/fairshare"
 )
 
-// Memory in bytes; TestOneMachineHoldsNoMoreThanItsShare measures some of these costs.
+// Bytes; TestOneMachineHoldsNoMoreThanItsShare measures some of these.
 const (
 	passedCost  = 44 << 10  // a connection that is passed on: two buffers, two stacks
 	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head being read, unread data
@@ -193,7 +193,7 @@ func TestOneMachineHoldsNoMoreThanItsShare(t *testing.T) {
 	asking.Wait()
 }
 
-// The proxy must limit unread bytes too, because the kernel charges them to its process.
+// The kernel charges unread bytes to the proxy's process.
 func TestTheLargestSocketsOfTheMachineWithMostAreCut(t *testing.T) {
 	listener := must(net.Listen("tcp4", "127.0.0.1:0"))
 	defer listener.Close()

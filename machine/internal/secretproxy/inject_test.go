@@ -68,7 +68,7 @@ func TestARequestThatWouldBeTooLargeWithItsValuesIsRefusedBeforeItIsMade(t *test
 	}
 }
 
-// The secret may change while a connection waits for a slow server to accept: its old value must not be sent.
+// The secret may change while a connection waits for a slow server to accept.
 func TestAValueThatChangesBeforeItsConnectionIsMadeIsNotSent(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(seen))

@@ -24,8 +24,7 @@ import (
 
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
-// This variable names a file. Once the file exists, the binary executes a program from a thread other than its first,
-// which has ended.
+// Names a file. Once it exists, the binary executes a program from a thread other than its first, which has ended.
 const asExecuting = "SUPERVISOR_TEST_EXECUTES"
 
 func init() {
@@ -264,7 +263,7 @@ func TestAKilledSupervisorsChildIsTakenOver(t *testing.T) {
 	config := testConfig(t, shell("child", "exec sleep 1000", 1))
 	left := killedSupervisor(t, config)
 	most := coreLimit(t, left)
-	// An earlier version of the supervisor left this limit. The test imitates it where it may set limits.
+	// An earlier supervisor left this limit; the test may not be allowed to set it.
 	if err := unix.Prlimit(left, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}, nil); err != nil {
 		t.Logf("the limit of core files stays as it is: %v", err)
 	}

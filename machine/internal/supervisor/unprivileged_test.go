@@ -42,7 +42,7 @@ func TestAChildThatIsNotRootCanGainNothing(t *testing.T) {
 	}
 	nobody, root := shell("nobody", script("nobody"), 1), shell("root", script("root"), 2)
 	nobody.UID, nobody.GID = 65534, 65534
-	// The test reads its own thread's status: the process's first thread may have dropped its privileges for a child.
+	// The thread that drops its privileges for the child may be the process's first.
 	own, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
 		t.Fatal(err)

@@ -9,14 +9,14 @@ export const subjectOf = (bench: Bench) => ({ kind: 'execution', id: bench.works
 export function executionCalls(bench: () => Bench) {
   const stage: { play: Play } = { play: (session) => session.exit(0) }
   let count = 0
-  /** Call once, when the bench exists. Each start of a session is then played by `stage`. */
+  /** Call once, when the bench exists. */
   const direct = () => {
     const { sessions } = bench().agent
     bench().agent.follows = true
     const set = sessions.set.bind(sessions)
     sessions.set = (id, session) => {
       set(id, session)
-      // The session is removed from the shared agent, because each execution has its own machine with its own agent.
+      // Removed, because each execution has its own machine with its own agent.
       queueMicrotask(() => sessions.delete(id))
       const { files } = bench().machine_host.guest(subjectOf(bench()))
       setImmediate(() => void stage.play(session, files))

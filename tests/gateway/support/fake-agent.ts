@@ -85,7 +85,7 @@ export class FakeSession extends EventEmitter {
 
 export type Script = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>
 
-/** An agent for tests. A set `script` answers in its place, so that a test can send false answers. */
+/** A set `script` answers instead, so that a test can send false answers. */
 export class FakeAgent implements AsyncDisposable {
   readonly sessions = new Map<string, FakeSession>()
   readonly files = new Map<string, Buffer>()
@@ -97,7 +97,7 @@ export class FakeAgent implements AsyncDisposable {
   git: Script | null = null
   /** The agent returns a start's output on request. An agent from an old checkpoint cannot. */
   follows = false
-  /** Called with each started session; null: the test itself writes the session's output. */
+  /** null: the test itself writes the output. */
   play: ((session: FakeSession) => void) | null = null
   readonly kept = new Map<string, unknown>()
   upgrade: ((request: IncomingMessage, socket: Duplex) => void) | null = null

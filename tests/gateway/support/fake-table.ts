@@ -2,7 +2,7 @@ import { AGENT_PROTOCOLS } from '../../../contract/internal/agent.ts'
 import type { ShowResidency } from '../../../service/cell/machines/show-residency.ts'
 import type { GoneReason, MachineTable, WorkspaceEntry } from '../../../service/cell/machines/table.ts'
 
-/** Until fresh() is called, get() returns the entry in `stale`, as if a NOTIFY were still on its way. */
+/** get() returns `stale` until fresh() is called, as if a NOTIFY were on its way. */
 export class FakeTable implements MachineTable {
   readonly entries = new Map<string, WorkspaceEntry>()
   readonly stale = new Map<string, WorkspaceEntry>()

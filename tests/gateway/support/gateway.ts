@@ -34,9 +34,9 @@ import { FakeTable, inUse, runningEntry, type Life } from './fake-table.ts'
 export const ISSUER = 'http://api.test'
 export const ENDPOINT = 'http://cell.test'
 
-/** Longer than a busy computer delays the scripted agent, which runs in this process. */
+/** Longer than a busy computer delays an agent of this process. */
 const PATIENT = { connect_ms: 30_000, answer_ms: 30_000, longest_ms: 60_000, upload_ms: 60_000, idle_ms: 30_000 }
-/** Short deadlines, for tests in which the agent does not answer. */
+/** For an agent that does not answer. */
 export const SOON = { connect_ms: 500, answer_ms: 700, longest_ms: 2000, upload_ms: 2000, idle_ms: 300 }
 
 export class MovableClock implements Clock {
@@ -57,7 +57,7 @@ export interface Bench extends AsyncDisposable {
   table: FakeTable
   agent: FakeAgent
   agents: AgentLinks
-  /** The scripted agent answers reads of any disk, until a test replaces this host. */
+  /** The scripted agent reads any disk, until a test replaces this. */
   disk_host: DiskHost
   /** Treats every machine as resident, until a test replaces this. */
   waking: Waking

@@ -4,17 +4,16 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { generatorOf } from '../../support/seed.ts'
 
-/** Addresses of the service's processes; null: the process is down. */
+/** null: the process is down. */
 export interface Upstream {
   api(): string | null
   cell(): string | null
-  /** Address that answers contain for the gateway. The proxy replaces it with its own address. */
+  /** The gateway's address, which the proxy replaces in answers with its own. */
   endpoint: string
 }
 
 /**
- * URLs of the proxy: `URL/SEED` loses, cuts, delays and repeats requests and answers as the seed says. `URL/calm` has only the faults of a
- * service that is down.
+ * `URL/SEED` loses, cuts, delays and repeats requests and answers as the seed says. `URL/calm` has only faults of a service that is down.
  */
 export interface HostileProxy extends Disposable {
   of(seed: number | 'calm'): string
@@ -118,7 +117,7 @@ async function passBadly(passing: Passing, way: Way): Promise<void> {
   return pass(passing, { ...way, bytes_max: is_cut ? Math.floor(random() ** 2 * 20_000) : Infinity })
 }
 
-/** A request may arrive twice if it changes nothing, or if the service recognizes the repeat by its key, id or offset. */
+/** The request changes nothing, or the service recognizes a repeat by its key, id or offset. */
 function mayArriveTwice({ method, url = '', headers }: IncomingMessage): boolean {
   const path = url.split('?', 1)[0] ?? ''
   return method === 'GET' || 'idempotency-key' in headers || /\/(exec|stdin|tool-tokens)$/.test(path)
@@ -130,19 +129,19 @@ async function arrive(passing: Passing, way: Way, bytes = passing.body.length): 
   answer?.destroy()
 }
 
-/** @param bytes_max bytes of the answer before the proxy breaks it off */
+/** @param bytes_max of the answer, before it breaks off */
 async function pass(passing: Passing, { bytes_max, ...way }: Way & { bytes_max: number }): Promise<void> {
   const { response, to, cell_url } = passing
   const answer = await send(passing, way)?.catch(() => null)
   if (!answer) {
     way.happen('nobody there')
-    // With a load balancer the client gets a 503. Without one, the connection ends.
+    // A load balancer answers 503; without one, the connection ends.
     return way.random() < 0.5 ? foreign(response, 503) : void response.destroy()
   }
   const { 'content-length': length, 'transfer-encoding': _coding, ...headers } = answer.headers
   answer.on('error', () => response.destroy())
   response.on('close', () => answer.destroy())
-  // The proxy reads answers of the api whole, because they may contain the gateway's address.
+  // Read whole, because an api answer may contain the gateway's address.
   const pieces = to === 'cell' ? answer : [Buffer.from((await bodyOf(answer)).toString().replaceAll(way.upstream.endpoint, cell_url))]
   const told = to === 'cell' ? (length === undefined ? {} : { 'content-length': length }) : {}
   response.writeHead(answer.statusCode ?? 0, { ...headers, ...told })

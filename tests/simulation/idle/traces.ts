@@ -10,12 +10,12 @@ const MINUTE = 60
 const HOUR = 3600
 const DAY = 24 * HOUR
 
-/** A generator (mulberry32) makes the traces, so that a trace is the same on every computer. */
+/** mulberry32: a trace is the same on every computer. */
 export interface Random {
   uniform(from: number, to: number): number
-  /** @returns a log-normal number */
+  /** Log-normal. */
   around(median: number, spread: number): number
-  /** @returns a Pareto number: the smaller alpha, the longer the tail */
+  /** Pareto: the smaller alpha, the longer the tail. */
   tail(least: number, alpha: number): number
 }
 

@@ -125,8 +125,7 @@ func (w *watch) open(path string, how int) {
 	}
 }
 
-// isAgent checks a file's content, because the device is no proof: files next to the guest's root have the same device
-// as the guest's files.
+// isAgent checks the content, because files next to the guest's root have the same device as the guest's files.
 func isAgent(fd int, stat syscall.Stat_t) bool {
 	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size < agentBytesMin {
 		return false
@@ -158,8 +157,7 @@ func (w *watch) escaped(how string) {
 	}
 }
 
-// memory is an open /proc/PID/mem. The file stays bound to the memory at its opening, whatever the process executes
-// later.
+// memory is an open /proc/PID/mem. The file stays bound to this memory, whatever the process executes later.
 type memory struct {
 	file *os.File
 	maps string
@@ -203,7 +201,7 @@ func (w *watch) trace(pid int) {
 	if maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)); strings.Contains(string(maps), "/agent") {
 		w.escaped(fmt.Sprintf("process %d is traced while it has the agent's memory", pid))
 	}
-	// The process is stopped first, because only a stopped tracee can be detached.
+	// A tracee can only be detached while it is stopped.
 	if syscall.Kill(pid, syscall.SIGSTOP) != nil {
 		return
 	}

@@ -121,7 +121,7 @@ func TestEveryKindOfChange(t *testing.T) {
 	must(t, os.Symlink("mode", d.at("/etc/link")))
 	must(t, os.RemoveAll(d.at("/usr/share/doc")))
 	must(t, os.Chmod(d.at("/lib/v1"), 0o700))
-	// Opening a file for writing copies it to the upper layer, so it counts as a change.
+	// Opening for writing copies a file to the upper layer, which counts as a change.
 	f, err := os.OpenFile(d.at("/lib/v2/a"), os.O_RDWR, 0)
 	must(t, err)
 	must(t, f.Close())

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The output file is a pipe, so that the first write blocks, like on a throttled disk.
+// The file is a pipe, so the first write blocks, like on a throttled disk.
 func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stdout.0")

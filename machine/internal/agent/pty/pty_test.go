@@ -215,7 +215,7 @@ func TestCloseReachesEveryJobOfTheShell(t *testing.T) {
 	}
 }
 
-// livingIn skips zombies: they wait for their parent, which is not this process.
+// livingIn skips zombies, which wait for a parent other than this process.
 func livingIn(session int) (found string) {
 	procfs.Visit(func(_ int, read func(file string) ([]byte, error)) {
 		line, err := read("stat")

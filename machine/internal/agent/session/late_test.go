@@ -16,8 +16,7 @@ func TestWhatABackgroundProcessWritesAfterTheExitIsKeptForAWhileAndThenDropped(t
 	dir := t.TempDir()
 	m := open(t, filepath.Join(dir, "state"), 0)
 	m.late = time.Hour // longer than the test, which ends this period by endLate()
-	// Each read has its own pipe: on a shared one, the second reader could meet the first writer, and read its end of
-	// file.
+	// On a shared pipe, the second reader could meet the first writer, and read its end.
 	write, writeMore, done := filepath.Join(dir, "write"), filepath.Join(dir, "more"), filepath.Join(dir, "done")
 	for _, pipe := range []string{write, writeMore} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {

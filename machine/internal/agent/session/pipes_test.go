@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// refusing reports the guest's init as dead for the first `times` starts.
+// refusing reports a dead guest init for the first `times` starts.
 type refusing struct {
 	here
 	times int

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A worker, and a child before execve, may call only these: assembly, and code that neither allocates, grows its stack
-// nor uses the Go runtime.
+// A worker, and a child before execve, may call assembly, and code that neither allocates, grows its stack nor uses the
+// Go runtime.
 var allowed = regexp.MustCompile(`^(` +
 	`github\.com/berth-dev/berth/machine/internal/agent/(spawn|rehearse)\.\S+` +
 	`|(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall\w*(\.abi0)?|internal/runtime/syscall/linux\.Syscall6(\.abi0)?` + // assembly or a frame
@@ -27,7 +27,7 @@ var (
 	named        = regexp.MustCompile(`^(\S+)\(SB\)$`)
 )
 
-// calls lists each function's callees. A call through a register is listed by its operand.
+// A call through a register is listed by its operand.
 func calls(t *testing.T, binary string) map[string][]string {
 	t.Helper()
 	listing, err := exec.Command("go", "tool", "objdump", "-s", `agent/(spawn|rehearse)\.|^(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall|^internal/runtime/syscall`, binary).Output()

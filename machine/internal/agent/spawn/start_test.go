@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// startHere prepares this process's Go runtime for the fork: the child shares its memory until execve.
+// Prepares the Go runtime, whose memory the child shares until execve.
 func startHere(t *testing.T, c *Command) reply {
 	t.Helper()
 	program, err := programOf(c)

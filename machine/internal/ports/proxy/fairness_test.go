@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// dialFrom may use any address of 127.0.0.0/8: all belong to this computer.
+// All addresses of 127.0.0.0/8 are this computer's.
 func (w *world) dialFrom(address string) net.Conn {
 	w.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -161,8 +161,7 @@ func TestRequestsWithoutAGoodCredentialTakeNoPlaceOfTheWorkspaceThatTheyName(t *
 	}
 }
 
-// Before a sleeping machine wakes, the cell confirms the visitor's credential. From then on, the visitor is charged to
-// the workspace, not to the few unproven visitors.
+// Once the cell has confirmed a sleeping machine's credential, a visitor is charged to the workspace.
 func TestThoseWhoWaitForAWorkspaceCountForIt(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	w.cell = fakecell.Start(t, func(asked fakecell.Ask) any {

@@ -162,7 +162,7 @@ func TestALeaseEndsWithItsTime(t *testing.T) {
 	}
 }
 
-// A connection must not be reused after a move: another machine may have a deleted machine's address.
+// Another machine may get the address of a deleted one, so old connections must not be reused.
 func TestAConnectionToAMachineThatMovedIsNotUsedAgain(t *testing.T) {
 	first := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst")
 	second := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond")
@@ -251,7 +251,7 @@ func TestTheCellIsToldWhenEveryStreamOfWhatItCutHasEnded(t *testing.T) {
 	}
 }
 
-// The proxy must have its leases confirmed again: while the cell was unreachable, the cell may have revoked them.
+// While the cell was unreachable, it may have revoked the leases.
 func TestStreamsThatAreNotConfirmedAreNotSettled(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	asks := make(chan fakecell.Ask, 9)
