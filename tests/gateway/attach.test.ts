@@ -30,7 +30,7 @@ async function begun(of = bench): Promise<{ id: string; session: FakeSession }> 
 }
 const urlOf = (id: string, query = '', of = bench) => `${of.gateway.address}/v1/workspaces/${of.workspace_id}/exec/${id}/attach${query}`
 const open = async (id: string, query = '', of = bench) => attach(urlOf(id, query, of), { token: await of.token() })
-/** Its first event proves that the connection was admitted. */
+/** The first event proves that the connection was admitted. */
 async function carried(of: Bench): Promise<Attached> {
   const { id, session } = await begun(of)
   const attached = await open(id, '', of)

@@ -21,7 +21,7 @@ const recorded = () =>
     .orderBy('id')
     .execute()
 
-/** These routes identify no caller and change nothing: they only may send a mail. */
+/** These routes identify no caller and change nothing, but may send a mail. */
 const OF_NOBODY = new Set(['auth.resend_verification', 'auth.request_reset'])
 
 const OF_EVERYBODY = new Set(['workspaces.open', 'feedback.create', 'template-uploads.create', 'template-builds.create', 'drafts.create'])

@@ -62,7 +62,7 @@ function processesOf(mark: string): string[] {
     try {
       return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(`sleep\0${mark}`)
     } catch {
-      return false // it has ended
+      return false // the process has ended
     }
   })
 }

@@ -1,6 +1,6 @@
-// A double of Stripe's API for the official client (stripe-mock has no state), with the calls of service/api/money/payment/stripe.ts, as documented. A
-// repeated idempotency key returns the first response. The double takes no cards, makes no invoices of subscriptions, and does not check
-// calls that this service never makes.
+// A double of Stripe's API for the official client (stripe-mock has no state), with the calls of service/api/money/payment/stripe.ts, as
+// documented. A repeated idempotency key returns the first response. The double takes no cards, makes no invoices of subscriptions, and
+// does not check calls that this service never makes.
 import { createHmac, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

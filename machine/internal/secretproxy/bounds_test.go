@@ -99,7 +99,7 @@ func TestAMachineWithLittleGetsRoomFromTheOneWithMost(t *testing.T) {
 	if third == nil || !b.take(third, load{requests: 1}) || !busy.closed || b.all[requests] != 1 {
 		t.Fatal("the connection with most requests is to give way")
 	}
-	b.give(busy, load{requests: 6}) // its handlers end later
+	b.give(busy, load{requests: 6}) // the handlers of busy end later
 	if b.all[requests] != 1 || b.all[connections] > 10 {
 		t.Fatal(b.all)
 	}

@@ -54,7 +54,7 @@ func TestTheCellIsToldOfPausesAndCounts(t *testing.T) {
 		t.Fatal(idle)
 	}
 	w.mu.Lock()
-	w.epoch = 2 // it was hibernated and woken
+	w.epoch = 2 // the machine was hibernated and woken
 	w.mu.Unlock()
 	if again := w.exchange(request("GET /")); again != answer {
 		t.Fatalf("%q", again)
