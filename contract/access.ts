@@ -1,28 +1,29 @@
 import { TOOLS, type Tool } from './tools.ts'
 
-/** App, "Organization". */
+/** Roles in an organization (App, "Organization"). */
 export const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 export type Role = (typeof ROLES)[number]
 
-/** docs/decisions/http-api.md. */
+/** Tools of a role: docs/decisions/http-api.md. */
 export function toolsOf(role: Role): readonly Tool[] {
   return role === 'billing' ? [] : TOOLS
 }
 
 /**
+ * Which API keys a route accepts:
  * - with_tool: keys that permit at least one tool; others get 403;
- * - forbidden: for people only; a key gets 403;
- * - unknown: a key is no credential of sign-in routes, and gets 401.
+ * - forbidden: none, the route is for people; a key gets 403;
+ * - unknown: none, because sign-in routes do not accept a key as a credential; a key gets 401.
  */
 export type KeyAccess = 'any' | 'with_tool' | 'forbidden' | 'unknown'
 
-/** The same roles may be removed. */
+/** Roles that this role may give and remove. */
 export function grantableBy(role: Role): readonly Role[] {
   if (role === 'owner') return ROLES
   return role === 'admin' ? ['admin', 'member', 'billing'] : []
 }
 
-/** The role in this object's organization counts. self: only the caller. */
+/** The object whose organization decides the caller's role. self: the caller's own account. */
 export type Within = 'self' | 'organization' | 'project' | 'workspace' | 'operation' | 'secret' | 'template' | 'template_build' | 'upload'
 
 /**
@@ -50,7 +51,7 @@ export const ANYONE: Access = { kind: 'anyone' }
 
 export const PAYER_ROLES = ['owner', 'admin', 'billing'] as const satisfies readonly Role[]
 
-/** A leaked key must not raise a cap. */
+/** No API keys, because a leaked key must not raise a cap. */
 export const PAYERS: PrincipalAccess = { kind: 'principal', within: 'organization', roles: PAYER_ROLES, keys: 'forbidden' }
 
 export function readers(within: Within): PrincipalAccess {
@@ -73,7 +74,7 @@ export function toolToken<T extends Tool | 'any'>(tool: T): { kind: 'tool_token'
   return { kind: 'tool_token', tool }
 }
 
-/** 'any': no tool; null: a route of the other surface. */
+/** @returns 'any': any tool token is accepted; null: none is. */
 export function toolOf({ access }: { access: Access }): Tool | 'any' | null {
   return access.kind === 'tool_token' ? access.tool : null
 }
@@ -82,7 +83,7 @@ export function dependsOnRole({ roles }: PrincipalAccess): boolean {
   return ROLES.some((role) => !roles.includes(role))
 }
 
-/** Without a reason. */
+/** Whether the route can answer 403 without a reason. */
 export function mayForbid(access: Access): boolean {
   if (access.kind === 'principal') return dependsOnRole(access) || access.keys === 'forbidden' || access.keys === 'with_tool'
   return access.kind === 'tool_token'

@@ -1,6 +1,6 @@
 export const RELEASE_NOTES_URL = 'https://github.com/berth-dev/berth/releases'
 
-/** App, "Client versions". A test compares the manifests. */
+/** See App, "Client versions". A test compares the packages' manifests. */
 export const CLIENT_PACKAGES = [
   {
     package: '@berth/sdk',

@@ -47,7 +47,7 @@ const STARTS = {
     spend_cap: Nullable(SPEND_CAP),
   },
 }
-/** The agent's answer was lost: the session may have started. */
+/** Reported when the agent's answer was lost, because the session may have started. */
 const started = { session_id: Optional(Text({ description: 'Of the command or terminal that was to be started' })) }
 const mode = Optional(Enum(MODES))
 const OTHER_MODE = { mode, operation: Optional(Text({ description: 'What the workspace does not serve' })) }
@@ -65,7 +65,10 @@ const TREE_ROOT = { tree_root: Text({ description: 'Below which all paths of a f
 
 export type Details = Readonly<Record<string, TSchema>>
 
-/** By code and by `code/reason`; an answer combines both. Each field is optional. An absent code has no details. */
+/**
+ * Schemas of `details`, by code and by `code/reason`; an answer combines both. Every field is optional. Codes that are absent have no
+ * details.
+ */
 export const DETAILS = {
   app: {
     bad_request: { field, issues },
@@ -179,7 +182,7 @@ export const DETAILS = {
 type Declared = typeof DETAILS
 type SchemasAt<S extends Surface, Name> = Name extends keyof Declared[S] ? Declared[S][Name] : unknown
 type SchemasOf<S extends Surface, C extends string, R> = SchemasAt<S, C> & (R extends string ? SchemasAt<S, `${C}/${R}`> : unknown)
-/** Without a schema no name is allowed. */
+/** A code without a schema permits no field. */
 type DetailsIn<Schemas> = unknown extends Schemas
   ? Readonly<Record<string, never>>
   : Schemas extends Details
@@ -195,10 +198,10 @@ type OfCell<C, R> = C extends CellCode
     ? DetailsIn<SchemasOf<'cell', C, R>>
     : never
   : never
-/** Without `reason`, of any surface. */
+/** Details of a code on any surface. */
 export type DetailsOf<C extends AppCode | CellCode, R> = R extends unknown ? OfApp<C, R> | OfCell<C, R> : never
 
-/** Further names may occur. */
+/** An answer may have fields that no schema lists. */
 export function detailsOf(surface: Surface, code: string, reason: string | null): Details {
   const of_surface: Readonly<Record<string, Details>> = DETAILS[surface]
   return { ...of_surface[code], ...(reason === null ? {} : of_surface[`${code}/${reason}`]) }

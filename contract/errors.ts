@@ -1,11 +1,11 @@
-/** App "Errors", Cell "Errors". No other code is answered. */
+/** Codes of both specifications (App "Errors", Cell "Errors"). An answer has no other code. */
 
 export interface CodeRule {
   status: number
   retryable: boolean
 }
 
-/** App, "Application API codes". Only `conflict` also depends on its reason. */
+/** App, "Application API codes". Only `conflict` is retryable depending on its reason. */
 export const APP_CODES = {
   bad_request: { status: 400, retryable: false },
   token_invalid: { status: 400, retryable: false },
@@ -29,11 +29,11 @@ export const APP_CODES = {
   dependency_unavailable: { status: 503, retryable: true },
 } as const satisfies Record<string, CodeRule>
 
-/** Cell, "Cell gateway codes". */
+/** See the specification (Cell, "Cell gateway codes"). */
 export const CELL_CODES = {
   bad_request: { status: 400, retryable: false },
   unauthenticated: { status: 401, retryable: false },
-  // Berth's own: a command of a file-first workspace counts as a start (decision 211).
+  // Not in the specification: a command of a file-first workspace is admitted like a start (decision 211).
   entitlement_required: { status: 402, retryable: false },
   allowance_exhausted: { status: 402, retryable: false },
   forbidden: { status: 403, retryable: false },
@@ -63,7 +63,7 @@ export const START_REASONS = {
   allowance_exhausted: ['allowance_used', 'overage_paused', 'spend_cap_reached'],
 } as const
 
-/** App "Reasons", and Berth’s own. An absent code has none. */
+/** Reasons of the specification (App "Reasons"), and Berth’s own. An absent code has none. */
 export const APP_REASONS = {
   entitlement_required: ['no_plan', 'limits_missing', 'not_included', 'payment_past_due', 'unpaid', 'operator_hold'],
   allowance_exhausted: START_REASONS.allowance_exhausted,
@@ -238,11 +238,11 @@ export const CELL_REASONS = {
 
 export type ReasonIn<Reasons, C> = C extends keyof Reasons ? (Reasons[C] extends readonly (infer R)[] ? R : never) : never
 export type IsOne<C, All = C> = C extends unknown ? ([All] extends [C] ? true : false) : never
-/** Any string where the code is known only at run time. */
+/** Any string if the code is known only at run time. */
 export type ReasonOf<C extends AppCode | CellCode> =
   IsOne<C> extends true ? ReasonIn<typeof APP_REASONS, C> | ReasonIn<typeof CELL_REASONS, C> : string
 
-/** App, "409 conflict reasons". */
+/** Reasons that make a code retryable (App, "409 conflict reasons"). */
 const RETRYABLE_REASONS: Readonly<Record<Surface, Partial<Record<string, readonly string[]>>>> = {
   app: {
     conflict: [
@@ -262,7 +262,7 @@ export function isRetryable(surface: Surface, code: string, reason: string | nul
   return codes[code]?.retryable === true || (reason !== null && (RETRYABLE_REASONS[surface][code]?.includes(reason) ?? false))
 }
 
-/** App, "Operation errors", and Berth's own. */
+/** Codes of the specification (App, "Operation errors"), and Berth's own. */
 export const OPERATION_ERRORS = {
   capacity_unavailable: { retryable: true },
   invalid_resources: { retryable: false },
@@ -278,13 +278,13 @@ export const OPERATION_ERRORS = {
 } as const satisfies Record<string, { retryable: boolean }>
 
 /**
- * `details.reason` of checkpoint_incompatible and checkpoint_corrupt; `details.memory_refused` of a failed wake
- * (docs/decisions/checkpoints.md).
+ * Reasons why a checkpoint's memory was refused: `details.reason` of checkpoint_incompatible and checkpoint_corrupt, and
+ * `details.memory_refused` of a failed wake (docs/decisions/checkpoints.md).
  */
 export const MEMORY_REFUSALS = ['service_version', 'engine_refused', 'processor', 'agent_protocol', 'engine_not_kept', 'damaged'] as const
 export type MemoryRefusal = (typeof MEMORY_REFUSALS)[number]
 
-/** Of startup_failed (App, "Operation errors"). */
+/** Reasons of startup_failed (App, "Operation errors"). */
 export const STARTUP_REASONS = [
   'startup_failed',
   'service_not_ready',
@@ -294,10 +294,10 @@ export const STARTUP_REASONS = [
 ] as const
 export type StartupReason = (typeof STARTUP_REASONS)[number]
 
-/** docs/decisions/templates.md. */
+/** Why a warm machine could not be made (docs/decisions/templates.md). */
 export const WARM_REASONS = [
   ...STARTUP_REASONS,
-  'timed_out', // the startup as a whole
+  'timed_out', // the whole startup took too long
   'no_answer', // the guest exited or hangs
   'machine_failed', // the host could not start or save the machine
 ] as const
@@ -305,7 +305,7 @@ export type WarmReason = (typeof WARM_REASONS)[number]
 
 export type OperationErrorCode = keyof typeof OPERATION_ERRORS
 
-/** Cell, "Execution". */
+/** Reasons of failed executions (Cell, "Execution"), with their codes. */
 export const EXECUTION_REASONS = {
   exec_failed_to_start: 'validation_failed', // no such program, or no such directory
   start_failed: 'dependency_unavailable', // the machine did not start

@@ -13,11 +13,11 @@ export const BUILD_LIMITS = {
     path_bytes_max: 4096, // Berth's own, as all that follow
     position_bytes_max: 110, // of the position within a comparison, about one for each level; a deeper change is reported as one of its directory
     directories_per_page_max: 4000, // read for one page of a comparison
-    retry_seconds: 60, // before a failed file list is built again
+    retry_seconds: 60, // delay before a failed file list is built again
   },
-  // Berth's own, on a host.
+  // Berth's own limits of one host.
   template_layer: {
-    idle_seconds: 3600, // since the last request for an image, before it may be removed: its name may not be in the database yet
+    idle_seconds: 3600, // time since the last request for an image before it may be removed: its name may not be in the database yet
     step_unused_days: 14,
     steps_per_organization_max: 500, // on one host; the least recently used are dropped and run again
     removals_per_look_max: 100,
@@ -48,7 +48,7 @@ export const BUILD_LIMITS = {
     copy_sources_max: 100,
     step_seconds_default: 600,
     step_seconds_max: 3600,
-    seconds_max: 3 * 3600, // of one attempt
+    seconds_max: 3 * 3600, // time of one attempt
     attempts_max: 5,
     layers_max: 20, // of one version; further steps go into the last layer
     log_line_bytes_max: 16 << 10,

@@ -1,4 +1,4 @@
-/** Berth's own, of one organization. A deleted, revoked or expired object keeps a row. */
+/** Berth's own, per organization. They bound rows, because a deleted, revoked or expired object keeps its row. */
 export const PER_DAY = {
   workspaces: 100_000,
   secret_values: 5000, // creates and rotations

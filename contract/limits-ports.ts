@@ -1,7 +1,7 @@
 export const PORT_LIMITS = {
   number_max: 65_535,
   per_workspace_max: 50, // Berth's own
-  tokens_per_port_max: 1000, // Berth's own, as the next: unexpired ones
+  tokens_per_port_max: 1000, // Berth's own, as the next: tokens that have not expired
   links_per_port_max: 1000,
   token_seconds_min: 60,
   token_seconds_max: 86_400,
@@ -13,7 +13,7 @@ export const PORT_LIMITS = {
   wait_seconds_max: 30,
   expired_kept_seconds: 24 * 3600, // Berth's own: how long an expired credential is reported as expired rather than unknown
   leases_max: 20_000, // Berth's own: concurrent visitors of one host, by credential; more answer 429
-  settle_seconds_max: 5, // Berth's own: a proxy that has not closed revoked streams by then is disconnected
+  settle_seconds_max: 5, // Berth's own: a proxy that has not closed revoked streams after this time is disconnected
   unconfirmed_seconds: 30, // Berth's own: how long a proxy keeps open streams while it cannot reach the cell
   asks_waiting_max: 6000, // Berth's own: requests waiting for their workspace
   asks_per_workspace_max: 500, // Berth's own

@@ -1,8 +1,8 @@
-/** Berth's own: fair shares of a process. */
+/** Berth's own limits, which divide the resources of a process fairly. */
 export const SHARE_LIMITS = {
-  // A line has a few hundred bytes. The log holds 16 MiB.
+  // Lines about refusals and errors. A line has a few hundred bytes; the log holds 16 MiB.
   log: { path_characters_max: 300, strangers_per_minute: 120, source_per_minute: 30, caller_per_minute: 600, errors_per_minute: 60 },
-  // Of file-first workspaces. Time in the queue counts.
+  // Searches in file-first workspaces. Time in the queue is part of the time limit.
   tree_search: {
     at_once_max: 2,
     at_once_per_organization_max: 1,

@@ -3,7 +3,7 @@ import { PORT_LIMITS } from './limits-ports.ts'
 import { PER_DAY } from './limits-per-day.ts'
 import { SHARE_LIMITS } from './limits-shares.ts'
 
-/** Both documents' "Limits", and Berth's own (marked so). */
+/** Limits of both specifications ("Limits"). "Berth's own" marks the others. */
 export const LIMITS = {
   page: {
     size_max: 200,
@@ -29,7 +29,7 @@ export const LIMITS = {
     capacity_wait_seconds: 15 * 60,
   },
   caller: {
-    // Berth's own, in one process. A setting changes the first two.
+    // Berth's own limits of one process. Settings change the first two.
     requests_per_minute: 60_000, // of an API key or a person
     wrong_credentials_per_minute: 1200, // looked up for one address; more are refused without a look-up
     changes_per_day: 500_000, // of an organization's keys together, or of a person; deletions do not count
@@ -43,7 +43,7 @@ export const LIMITS = {
     tool_token_seconds: 15 * 60,
     tool_tokens_per_hour: 3600,
     step_up_seconds: 10 * 60,
-    signing_key_overlap_seconds: 60, // Berth's own: until every api signs with the new key after a rotation
+    signing_key_overlap_seconds: 60, // Berth's own: time after a rotation until every api process signs with the new key
     revocation_seconds_max: 30,
     revocation_held_seconds_max: 45, // Berth's own: longest delay of a revocation's answer while a host has not confirmed it
     signatures_at_once_max: 2, // Berth's own, as the next two: verifications of tool tokens that are new to a gateway
@@ -61,16 +61,16 @@ export const LIMITS = {
     device_characters_max: 100,
     token_characters_max: 200,
     body_bytes_max: 16 << 10,
-    wrong_passwords_per_account_and_hour: 60, // of an address, whether it has an account or not
+    wrong_passwords_per_account_and_hour: 60, // for one address, whether the address has an account or not
     wrong_passwords_per_source_and_minute: 120, // of one network address
     wrong_passwords_per_minute: 600, // of all callers, except accounts and sources that signed in recently: half of what one processor hashes
     wrong_passwords_per_session_and_hour: 60,
     known_days: 30, // how long a sign-in makes its account and source known to a process
     mails_per_address_and_hour: 5, // that a caller may request without a session
     mails_per_source_and_hour: 200,
-    hashes_waiting_per_source_max: 100, // of one network address, or of one session
-    hashes_waiting_max: 500, // passwords that wait to be checked; more answer 503
-    wrong_codes_max: 5, // of the second factor, before it is locked
+    hashes_waiting_per_source_max: 100, // for one network address, or for one session
+    hashes_waiting_max: 500, // passwords that wait for a check; more answer 503
+    wrong_codes_max: 5, // wrong codes of the second factor before the factor is locked
     lock_seconds: 15 * 60, // doubled with each wrong code after the first lock
     lock_seconds_max: 24 * 3600,
     recovery_codes: 10,
@@ -129,7 +129,7 @@ export const LIMITS = {
     names_told_max: 100, // Berth's own: inputs that a refusal names, each with so many characters at most
     name_told_characters_max: 200,
   },
-  // Berth's own: startup of a template version.
+  // Berth's own limits of the startup of a template version.
   startup: {
     commands_max: 20,
     services_max: 10,
@@ -160,7 +160,7 @@ export const LIMITS = {
     agent_sessions_kept: 1000, // Berth's own: as operations_kept, for unused sessions
     label_characters_max: 4096, // Berth's own: a checkpoint's label
     snapshots_per_workspace_max: 50, // Berth's own
-    removals_per_sweep_max: 200, // Berth's own: of one reconciliation of rows and host; the rest waits a minute
+    removals_per_sweep_max: 200, // Berth's own: in one reconciliation of rows and host; the next one follows a minute later
   },
   secret: {
     per_workspace_max: 50,
@@ -189,7 +189,7 @@ export const LIMITS = {
     retry_seconds_max: 6 * 3600,
     command_busy_seconds_max: 3600,
     keepalive_seconds_max: 12 * 3600,
-    background_seconds_max: 12 * 3600, // Berth's own: how long an unused, quiet machine may stay resident
+    background_seconds_max: 12 * 3600, // Berth's own: how long an unused machine without load may remain resident
     wake_hint_seconds: 60,
     wake_seconds_max: 30, // Berth's own: how long a call waits for its machine
   },
@@ -347,7 +347,7 @@ export const LIMITS = {
     per_cell_max: 5000, // Berth's own
     per_organization_max: 1000, // Berth's own, and at most its fair share; more answer 503
     per_workspace_max: 500, // Berth's own; more answer 429
-    stalled_seconds_max: 300, // Berth's own: how long a reader may take none of its pending data
+    stalled_seconds_max: 300, // Berth's own: how long a reader may read none of its pending data
   },
   tool_call: {
     answer_bytes_per_cell_max: 256 << 20, // Berth's own: requests and answers buffered in memory; more answer 503

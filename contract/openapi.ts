@@ -176,7 +176,7 @@ function answerOf(answer: Answer, schemaOf: SchemaOf, is_idempotent: boolean): J
   }
 }
 
-/** `x-errors` has the codes and reasons of the route alone. */
+/** `x-errors` lists the codes and reasons that the route itself can answer. */
 function refusalsOf(route: Route): JsonObject {
   const rules: Record<string, CodeRule> = route.surface === 'app' ? APP_CODES : CELL_CODES
   const statuses = Object.keys(errorsOf(route)).map((code) => {
@@ -217,7 +217,7 @@ function hoist(schema: Json, components: Map<string, Json>): Json {
   return { $ref: `#/components/schemas/${title}` }
 }
 
-/** Without its own details a reason has those of the code. */
+/** A reason without details of its own has the details of its code. */
 function codesOf(surface: Surface, codes: Record<string, CodeRule>, reasons: Partial<Record<string, readonly string[]>>): JsonObject {
   const told = (code: string, reason: string | null): JsonObject => ({
     retryable: isRetryable(surface, code, reason),

@@ -1,6 +1,6 @@
 /**
- * `x-service-reason` of answers that a port URL gives instead of the app (Cell, "Port access" 9). `by`: `cell` judges workspace and
- * credentials, `proxy` the request and the app's answer.
+ * `x-service-reason` of answers that a port URL gives instead of the app (Cell, "Port access" 9). `by`: `cell` checks workspace and
+ * credentials, `proxy` checks the request and the app's answer.
  */
 export const PORT_REFUSALS = {
   bad_request: { status: 400, by: 'proxy', means: 'The request is not HTTP as it should be' },

@@ -9,10 +9,10 @@ function conventionErrors(route: Route): RouteErrors<string> {
   const { access } = route
   const app = route.surface === 'app'
   const takes_body = route.method !== 'GET'
-  const parses_body = takes_body && route.body !== 'bytes' // a body must be absent or {} on other routes
-  // Cell: bad parameters are 400. App: 422, on every route because of its query.
+  const parses_body = takes_body && route.body !== 'bytes' // on other routes the body must be absent or {}
+  // Bad parameters are 400 on cell routes and 422 on app routes, which all have a query.
   return {
-    ...(app ? { rate_limited: NO_REASON } : {}), // App, "Limits": the edge may answer it on every route
+    ...(app ? { rate_limited: NO_REASON } : {}), // the edge may refuse a call of any route (App, "Limits")
     ...(access.kind === 'anyone' ? {} : { unauthenticated: NO_REASON, dependency_unavailable: NO_REASON }),
     ...(access.kind === 'principal' && access.unfinished !== true ? { mfa_required: NO_REASON, email_unverified: NO_REASON } : {}),
     ...(mayForbid(access)

@@ -8,46 +8,46 @@ export { TOOLS, type Tool } from './tools.ts'
 
 export interface Answer {
   schema?: TSchema
-  /** By content type: schema of the whole, or of each event or line of a stream; null: raw bytes or text. */
+  /** Bodies by content type. The schema describes the whole body, or each event or line of a stream; null: raw bytes or text. */
   content?: Readonly<Record<string, TSchema | null>>
   /** `Cache-Control` defaults to no-store. */
   headers?: Record<string, string>
   description: string
 }
 
-/** Empty: no body. */
+/** Empty: the answer has no body. */
 export function contentOf({ schema, content = {} }: Answer): Readonly<Record<string, TSchema | null>> {
   return schema === undefined ? content : { 'application/json': schema, ...content }
 }
 
-/** null: the code without a reason. Lists are never empty. */
+/** null stands for the code without a reason. Lists are never empty. */
 export type RouteErrors<C extends string> = Partial<Record<C, readonly (string | null)[]>>
 
 interface RouteOf<S extends Surface, C extends string> {
   surface: S
-  id: string // '<noun>.<verb>': a room's handlers.ts names its handler
+  id: string // '<noun>.<verb>': handlers.ts of a folder maps the id to its handler
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   path: string // OpenAPI style: /v1/workspaces/{workspace_id}
-  /** By the suffix of their operation id in OpenAPI. `params` covers all paths. */
+  /** Further paths of the route, by the suffix of their operation id in OpenAPI. `params` covers all paths. */
   aliases?: Readonly<Record<string, string>>
   summary: string
   access: Access
-  /** Routes marked (I). */
+  /** Repeats get the first answer (routes marked (I)). */
   idempotent?: boolean
-  /** Honours `Prefer: wait`. */
+  /** The route supports `Prefer: wait`. */
   waits?: boolean
-  /** The answer is delayed until the revocation holds: on the host of the workspace, on those of the project, or on all. */
+  /** Which hosts must apply the revocation before the answer: the workspace's host, the hosts of the project, or all. */
   revokes?: 'workspace' | 'project' | 'everywhere'
   params?: TSchema
   query?: TSchema
   headers?: TSchema
-  /** 'bytes': a raw stream that the pipeline does not read. Absent: no body, or `{}`. */
+  /** 'bytes': a raw stream that the pipeline does not read. Absent: the route accepts no body, or `{}`. */
   body?: TSchema | 'bytes'
   body_optional?: boolean
-  /** The schema then only documents the body. */
+  /** Checks the body instead of the schema, which then only documents it. */
   check_body?: (body: unknown) => Issue[]
   body_bytes_max?: number
-  /** Refusals are messages too; `errors` still lists them. */
+  /** Refusals are sent as messages, too. `errors` still lists them. */
   websocket?: { client: TSchema; server: TSchema }
   answers: Record<number, Answer>
   errors: RouteErrors<C>
@@ -55,17 +55,17 @@ interface RouteOf<S extends Surface, C extends string> {
 
 export type AppRoute = RouteOf<'app', AppCode>
 interface WorkspaceUse {
-  /** Absent: all. Others are refused in any state, without waking them. */
+  /** Modes that the route serves; absent: all. Others are refused in any state, without waking the machine. */
   modes?: readonly Mode[]
-  /** asked: wakes a parked machine, which answers. woken: wakes it without asking it. Absent: leaves the machine as it is. */
+  /** asked: wakes a parked machine and sends it the call. woken: wakes the machine only. Absent: does not wake it. */
   machine?: 'asked' | 'woken'
-  /** Lasts as long as the object it follows. */
+  /** The answer continues as long as the object that it follows exists. */
   streams?: true
   /** Answered from the disk of a sleeping machine, without waking it. */
   reads_disk?: true
   /** Answered from the tree of a file-first workspace, without a machine. */
   tree?: true
-  /** Changes nothing although its method is not GET. */
+  /** The route changes nothing, although its method is not GET. */
   read_only?: true
 }
 
@@ -76,7 +76,7 @@ export function serves({ modes }: Pick<CellRoute, 'modes'>, mode: Mode): boolean
   return modes === undefined || modes.includes(mode)
 }
 
-/** Served during a capture. Messages of a WebSocket count as changes. */
+/** Read-only routes are served during a capture. Messages of a WebSocket may change the workspace. */
 export function isReadOnly({ method, websocket, read_only }: Pick<CellRoute, 'method' | 'websocket' | 'read_only'>): boolean {
   return read_only === true || (method === 'GET' && websocket === undefined)
 }
@@ -102,7 +102,7 @@ export interface Parsed<R extends Route> {
   named_headers: StaticOr<R['headers'], Record<string, never>>
 }
 
-/** Errors of conventions are added in route-errors.ts. */
+/** `errors` omits the errors that conventions imply: route-errors.ts adds them. */
 export function appRoute<const R extends Omit<AppRoute, 'surface'>>(route: R): R & { surface: 'app' } {
   return { surface: 'app', ...route }
 }

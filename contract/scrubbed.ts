@@ -1,6 +1,6 @@
-/** docs/guides/templates.md. A trailing `/`: everything in that directory; `*`: any name. */
+/** See docs/guides/templates.md. A trailing `/` means everything in that directory, `*` any name. */
 export const EXCLUDED_FROM_TEMPLATES = [
-  // Runtime state.
+  // State of running programs.
   '/proc/',
   '/sys/',
   '/dev/',
@@ -8,7 +8,7 @@ export const EXCLUDED_FROM_TEMPLATES = [
   '/tmp/',
   '/var/tmp/',
   '/var/run/',
-  // Must differ for each machine.
+  // Files that must differ between machines.
   '/etc/hostname',
   '/etc/hosts',
   '/etc/resolv.conf',

@@ -5,7 +5,7 @@ import type { NormalSecretHost, SecretHost } from './schemas/secrets.ts'
 
 const PLACES = ['header', 'bearer', 'basic_user', 'query'] as const
 
-/** A value in one of these would change the framing or routing of the request. */
+/** A secret in one of these headers would change the framing or routing of the request. */
 const MESSAGE_HEADERS: ReadonlySet<string> = new Set([
   'connection',
   'content-length',

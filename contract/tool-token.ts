@@ -1,13 +1,13 @@
 import Type, { type Static } from 'typebox'
 import { TOOLS, type Tool } from './route.ts'
 
-/** A JWT of the same key for another purpose is no tool token. */
+/** The type distinguishes tool tokens from other JWTs that the same key may have signed. */
 export const TOOL_TOKEN_TYPE = 'berth-tool+jwt'
 export const TOOL_TOKEN_ALGORITHM = 'ES256'
 
 const uuid = () => Type.String({ format: 'uuid' })
 
-/** App, "Tool token". The header is exactly {alg, typ, kid}. */
+/** See the specification (App, "Tool token"). The header is exactly {alg, typ, kid}. */
 export const ToolTokenClaims = Type.Object(
   {
     iss: Type.String({ description: 'Address of the application API that issued it' }),

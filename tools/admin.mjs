@@ -1,4 +1,4 @@
-// `npm run admin -- [settings] NOUN VERB …`: tasks of operators.
+// `npm run admin -- [settings] NOUN VERB …`: commands for operators.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { addressText, databaseUrl, layoutOf } from './setup/config.mjs'
@@ -20,7 +20,7 @@ await report(() => {
     const log = (line) => process.stdout.write(`${line}\n`)
     return serviceCommand(rest.slice(1), { settings, argv: argv.slice(0, argv.length - rest.length), log })
   }
-  // A URL may hold a password, and every user of the computer can read command lines.
+  // Every user of the computer can read command lines, and a URL may contain a password.
   const env = {
     ...process.env,
     BERTH_ADMIN: JSON.stringify({
@@ -38,7 +38,7 @@ await report(() => {
   return status
 })
 
-/** Input of the doctor: service/admin/doctor-facts.ts. */
+/** Values that the doctor needs: service/admin/doctor-facts.ts. */
 function placesOf(settings) {
   const { instance, data_dir, run_dir, cell_name, slots, shells } = settings
   return {

@@ -1,4 +1,4 @@
-// `npm run bench -- NAME …`: tests/bench.
+// `npm run bench -- NAME …`: runs benchmarks of tests/bench.
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { startEnclosed } from './enclosure/enclosure.mjs'

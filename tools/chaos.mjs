@@ -1,4 +1,4 @@
-// `npm run chaos -- --minutes 10 [--seed N]`: tests/chaos on real machines.
+// `npm run chaos -- --minutes 10 [--seed N]`: runs tests/chaos on real machines.
 import { report } from './setup/main.mjs'
 import { runPrepared } from './setup/run.mjs'
 

@@ -17,7 +17,7 @@ await report(async () => {
   if (options.has(LOCKED) || !existsSync(settings.data_dir)) return clean(settings, { with_data: options.has('--data'), log })
   const lock = `${settings.data_dir}/supervisor.lock`
   await stopSupervisor({ lock, log })
-  // Under the lock no start can interfere.
+  // While this process has the lock, no start can interfere.
   const code = againUnderLock(lock, fileURLToPath(import.meta.url), argv)
   if (code === undefined) throw new Error(`Berth was started again on ${settings.data_dir} (process ${readFileSync(lock, 'utf8').trim()}).`)
   return code

@@ -1,4 +1,4 @@
-// `npm run failpoints -- [words] [--modes kill,kill_all,stop,throw]`: tests/chaos/failpoints.ts on real machines.
+// `npm run failpoints -- [words] [--modes kill,kill_all,stop,throw]`: runs tests/chaos/failpoints.ts on real machines.
 import { report } from './setup/main.mjs'
 import { runPrepared } from './setup/run.mjs'
 

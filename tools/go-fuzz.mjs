@@ -1,5 +1,5 @@
-// `node tools/go-fuzz.mjs [--seconds 60] [WORD…]`: fuzzes Go targets whose name contains a word. Go stores findings in testdata/fuzz, and
-// `go test` runs them from then on.
+// `node tools/go-fuzz.mjs [--seconds 60] [WORD…]`: fuzzes Go targets whose name contains a word. Go stores failing inputs in testdata/fuzz,
+// and `go test` then includes them.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { canEnclose, INSIDE_VARIABLE, startEnclosed } from './enclosure/enclosur
 import { report } from './setup/main.mjs'
 
 await report(() => {
-  // Go's fuzz workers do not receive a signal to this process.
+  // Runs in an enclosure, because Go's fuzz workers do not receive a signal to this process.
   if (process.env[INSIDE_VARIABLE] === undefined && canEnclose())
     return startEnclosed([process.execPath, fileURLToPath(import.meta.url), ...process.argv.slice(2)], { env: process.env }).ended
   const { values, positionals } = parseArgs({ allowPositionals: true, options: { seconds: { type: 'string', default: '60' } } })
@@ -26,7 +26,7 @@ await report(() => {
   return failed.length === 0 ? 0 : 1
 })
 
-/** `go test -list` would link every package. */
+/** Reads the sources, because `go test -list` would link every package. */
 function fuzzTargets() {
   const { plain, machines } = goPackages()
   return [...plain, ...machines].flatMap((folder) =>

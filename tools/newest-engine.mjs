@@ -1,5 +1,5 @@
-// `npm run newest-engine [-- VERSION]`: checks which patches fit the newest or the named gVisor, and builds it if all do. Writes patches
-// that apply with an offset to a folder.
+// `npm run newest-engine [-- VERSION]`: checks which patches apply to the newest or the named gVisor, and builds gVisor if all do. Writes
+// patches that apply with an offset to a folder.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

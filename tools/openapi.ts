@@ -1,4 +1,4 @@
-// `npm run openapi`: writes docs/openapi.json, and the types of the SDKs from it.
+// `npm run openapi`: writes docs/openapi.json, and generates the types of the SDKs from it.
 import { writeFileSync } from 'node:fs'
 import { describe } from '../contract/openapi.ts'
 import { APP_ROUTES } from '../contract/routes/app/all.ts'

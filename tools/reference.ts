@@ -1,4 +1,4 @@
-// `npm run reference`. Needs Python 3.
+// `npm run reference`: writes docs/reference. Needs Python 3.
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clientPages } from './reference/client-pages.ts'

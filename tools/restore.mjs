@@ -1,4 +1,4 @@
-// `npm run restore -- [settings] SOURCE`: into an empty data directory.
+// `npm run restore -- [settings] SOURCE`: restores a backup into an empty data directory.
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { lockedCommand } from './backup/command.mjs'

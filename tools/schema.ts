@@ -1,4 +1,4 @@
-// `npm run schema`: writes service/db/migrations.lock.json, and service/db/schema.sql and schema.ts from a fresh PostgreSQL.
+// `npm run schema`: writes service/db/migrations.lock.json, and generates service/db/schema.sql and schema.ts from a fresh PostgreSQL.
 import { writeFile } from 'node:fs/promises'
 import { dumpSchema } from '../service/db/dump.ts'
 import { dumpTypes } from '../service/db/dump-types.ts'

@@ -1,4 +1,4 @@
-// `npm run schemathesis`: runs it in a virtual environment against a fresh service. Further arguments go to Schemathesis.
+// `npm run schemathesis`: runs Schemathesis in a virtual environment against a fresh service. Further arguments are passed to Schemathesis.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -21,7 +21,7 @@ await report(async () => {
   return startEnclosed(command, { env, shown: [settings.cache_dir, dirname(node)], hostd: binaries.hostd }).ended
 })
 
-/** A file marks the environment complete. */
+/** The file `whole` is written last and marks the environment complete. */
 function environment(cache_dir) {
   const directory = join(cache_dir, PACKAGE.replace('==', '-'))
   const whole = join(directory, 'whole')

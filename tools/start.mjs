@@ -1,4 +1,4 @@
-// `npm start`: prepares everything, then becomes the supervisor. Flags are settings: `npm start -- --data-dir /srv/berth`.
+// `npm start`: prepares everything and then becomes the supervisor. Flags are settings: `npm start -- --data-dir /srv/berth`.
 import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -23,7 +23,7 @@ await report(async () => {
   await publishLater(installed, settings, argv)
   await tellOthers(settings, installed)
   const prepare = [installed.node, PREPARE, JSON.stringify(installed), ...argv]
-  // npm's shell does not forward signals: end the service when npm ends.
+  // npm's shell does not forward signals, so the service ends when npm ends.
   const parent = process.env.npm_lifecycle_event === 'start' ? ['--end-with-parent'] : []
   return become(installed.binaries.supervisor, ['--data-dir', settings.data_dir, ...parent, '--', ...prepare])
 })

@@ -1,4 +1,4 @@
-// `npm run templates [-- settings] [NAME…]`: builds and publishes missing platform templates while the service runs. It can be repeated.
+// `npm run templates [-- settings] [NAME…]`: builds and publishes missing platform templates while the service runs. May be repeated.
 import { buildAndPublish } from './setup/late-templates.mjs'
 import { loadSettings } from './setup/load.mjs'
 import { report } from './setup/main.mjs'

@@ -1,4 +1,4 @@
-// `npm run test:hosts [-- FORM…]`: typical computers in QEMU.
+// `npm run test:hosts [-- FORM…]`: tests typical computers in QEMU.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { runComputer } from './hosts/computer.mjs'
 import { FORMS } from './hosts/forms.mjs'
 import { copyDisk, HOSTS_DEBIAN_PACKAGES, hostImage } from './hosts/image.mjs'
 
-/** These depend most on the kernel. */
+/** Go packages that depend most on the kernel. */
 const GO_PACKAGES = ['cgroup', 'network', 'pool']
 const log = (line) => process.stdout.write(`${line}\n`)
 
@@ -67,7 +67,7 @@ async function tryForm(form, { settings, shares, tests }) {
   return rows
 }
 
-/** On the host: a compiler takes an hour under emulation. */
+/** Compiled on the host, because a compiler takes an hour under emulation. */
 async function compileTests(cache_dir) {
   const name = 'host-tests'
   mkdirSync(join(cache_dir, name), { recursive: true })

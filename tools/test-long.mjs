@@ -26,7 +26,7 @@ await report(async () => {
   }
   const commit = commitOf(CLONE)
   const names = (values.next ? [nextPart(chosen, greens.read())] : chosen).map(({ name }) => name)
-  // An interrupted part continues with its own seed.
+  // An interrupted part continues with the seed that it began with.
   const ended_with = names.length === 1 ? seedOfProgress(progressFile(cache_dir, names[0]), commit) : undefined
   const seed = values.seed === undefined ? (ended_with ?? randomInt(1, SEED_MAX)) : Number(values.seed)
   if (!Number.isSafeInteger(seed)) throw new SettingsError(`--seed ${values.seed} is not a number.`)
@@ -52,6 +52,6 @@ function commitOf(folder) {
   try {
     return `${git('rev-parse', '--short=11', 'HEAD')}${git('status', '--porcelain', '--untracked-files=no') === '' ? '' : '+'}`
   } catch {
-    return 'no commit' // an archive of the sources
+    return 'no commit' // the sources come from an archive
   }
 }

@@ -1,5 +1,5 @@
-// `npm test [-- lint go unit acceptance]`: any other word selects files whose path contains it. Tests without machines run while the set-up
-// continues.
+// `npm test [-- lint go unit acceptance]`: any other word selects files whose path contains it. Tests without machines run during the
+// set-up.
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { startEnclosed } from './enclosure/enclosure.mjs'
@@ -11,7 +11,7 @@ import { CLONE, ensurePackages } from './setup/packages.mjs'
 import { pythonForTests } from './setup/python.mjs'
 
 const RUNNER = join(CLONE, 'tests', 'support', 'run.ts')
-/** Needed by tests, not by Berth. */
+/** Packages that tests need, but Berth does not. */
 const TEST_DEBIAN_PACKAGES = ['iptables', 'nftables', 'openssh-client', 'python3-venv', 'rsync']
 const log = (line) => process.stdout.write(`${line}\n`)
 
@@ -31,7 +31,7 @@ await report(async () => {
     shown: [settings.cache_dir, dirname(node)],
     ipc: true,
   })
-  // The runner may have ended by the time the machines are built.
+  // The test runner may have ended before the machines are built.
   child.once('message', async () => {
     const told = await machinesFor(settings, node)
     if (told.env !== undefined) note({ hostd: told.env.BERTH_TEST_HOSTD })
@@ -45,7 +45,7 @@ async function machinesFor(settings, node) {
   const started = performance.now()
   try {
     const { binaries, runsc, templates } = await installMachines({ settings, log })
-    // Test services have one minute to start, which the first build would use up.
+    // Builds the clients now: test services have one minute to start, which the first build would use up.
     await ensureClients({ node, log })
     log(`set-up is complete (${((performance.now() - started) / 1000).toFixed(1)} s)`)
     const image = (wanted) => templates.find(({ name }) => name === wanted).image_path

@@ -1,4 +1,4 @@
-// `npm run upgrade-fixture -- VERSION`: stores a populated database in tests/upgrade/VERSION, and closes its migrations.
+// `npm run upgrade-fixture -- VERSION`: stores a populated database in tests/upgrade/VERSION, and marks its migrations as closed.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { LOCK_FILE, readLock, readMigrations } from '../service/db/migration-files.ts'
 import { dumpRows, type Fixture, oldDatabase, readAll, serve } from '../tests/upgrade/fixture.ts'

@@ -1,11 +1,11 @@
 import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 
 export interface Context {
-  /** At first use: help needs no key. */
+  /** Created at first use, because help needs no key. */
   berth(): Berth
   workspace(name: string): Promise<Workspace>
   flags: Readonly<Record<string, string | boolean | undefined>>
-  /** After `--`, or after the words of a command that `runs`. */
+  /** Arguments after `--`, or after the words of a command with `runs`. */
   rest: readonly string[]
   dashes: boolean
   json: boolean
@@ -28,12 +28,12 @@ export interface CliCommand {
   does: string
   flags?: Readonly<Record<string, Flag>>
   words: readonly [number, number]
-  /** A program begins after the last argument; its flags are not parsed here. */
+  /** The last argument is followed by a program, whose flags are not parsed here. */
   runs?: true
   run: Run
 }
 
-/** undefined means 0 */
+/** @returns the exit code; undefined means 0 */
 export type Run = (context: Context, words: readonly string[]) => Promise<number | undefined> | number | undefined
 
 export class CliError extends Error {

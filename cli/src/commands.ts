@@ -5,7 +5,7 @@ import { EXEC_FLAGS } from './exec-flags.ts'
 import { NOUNS } from './nouns.ts'
 import { TEMPLATE_FLAG, WORKSPACES } from './workspaces.ts'
 
-/** Loading all modules takes longer than most commands run. */
+/** Loads a command's module when it runs: loading all takes longer than most commands. */
 const later =
   (read: () => Promise<Run>): Run =>
   async (context, words) =>

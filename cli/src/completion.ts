@@ -19,7 +19,7 @@ export const COMPLETION: CliCommand = {
   },
 }
 
-/** Calls no service and reads no key. */
+/** Completion works without the service and without a key. */
 export function completionOf(commands: readonly CliCommand[], words: readonly string[]): string[] {
   const fitting = commands.map(({ name }) => name.split(' ')).filter((name) => words.every((word, at) => name[at] === word))
   const next = [...new Set(fitting.map((name) => name[words.length]).filter((word) => word !== undefined))]

@@ -57,12 +57,12 @@ async function download({ say }: Context, ws: Workspace, from: string, to: strin
   say(`${(await stat(target)).size} bytes to ${target}`)
 }
 
-/** As in cp, scp and docker cp: `FOLDER/.` means the contents. */
+/** `FOLDER/.` means the folder's contents, as in cp, scp and docker cp. */
 function isOfContents(from: string): boolean {
   return ['.', '..'].includes(path.posix.basename(from))
 }
 
-/** Skips files that an interrupted copy already sent. */
+/** Skips files that an interrupted copy has already sent. */
 async function uploadFolder(here: string, ws: Workspace, there: string, shown: Shown): Promise<string> {
   const from = await localListing(here)
   const all = [...from.keys()].filter((at) => from.get(at)?.type !== 'other').toSorted()

@@ -14,12 +14,12 @@ import { holesOf } from './tar.ts'
 import { untilSignal } from './until-signal.ts'
 import type { Transfer } from './upload-folder.ts'
 
-/** tar continues after these errors and leaves partial files. */
+/** tar would continue after these errors and leave partial files, so it is killed. */
 const DISK_FULL = /No space left on device|Disk quota exceeded|Wrote only \d+ of/
 const SAID_CHARACTERS_MAX = 2000
 const DOWNLOADS_AT_ONCE = 8
 
-/** Through a staging directory: a full disk changes nothing. */
+/** Downloads into a staging directory, so that a full disk changes nothing in the target. */
 export async function downloadFolder(ws: Workspace, there: string, here: string, shown: (total: number | null) => Progress): Promise<void> {
   await mkdir(here, { recursive: true })
   const beside = partOf(path.join(here, 'all'))
@@ -33,7 +33,7 @@ export async function downloadFolder(ws: Workspace, there: string, here: string,
       signal.throwIfAborted()
       await moveInto(beside, here)
     } finally {
-      // Running tasks may create a file here.
+      // Retries, because tasks that still run may create a file here.
       await rm(beside, { recursive: true, force: true, maxRetries: 5 })
     }
   })
@@ -44,12 +44,12 @@ interface Folders {
   here: string
 }
 
-/** @returns false if the tar broke off; received files are kept */
+/** @returns false if the tar ended early. Received files are kept. */
 async function unpackTar(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<boolean> {
   const { reads } = await holesOf()
   const reader = (await ws.files.readTar(there, { sparse: reads, signal })).getReader()
-  const env = { ...process.env, LANGUAGE: 'en' } // the messages of tar are parsed below
-  // As root, tar would keep setuid bits: a program of the guest would run here as root.
+  const env = { ...process.env, LANGUAGE: 'en' } // English messages, because DISK_FULL matches them
+  // As root, tar would restore setuid bits, and a program of the guest could run as root on this computer.
   const words = ['-C', here, '--no-same-owner', '--no-same-permissions', '-xf', '-']
   const tar = spawn('tar', words, { stdio: ['pipe', 'ignore', 'pipe'], env })
   const ended = once(tar, 'close') as Promise<[number | null]>
@@ -69,10 +69,10 @@ async function unpackTar(ws: Workspace, { there, here }: Folders, signal: AbortS
       is_whole = true
     } catch {
     } finally {
-      await reader.cancel().catch(() => undefined) // it may have broken off already
+      await reader.cancel().catch(() => undefined) // the stream may have failed before
     }
   }
-  await pipeline(Readable.from(coming()), tar.stdin).catch(() => undefined) // tar exited early: its exit code is checked below
+  await pipeline(Readable.from(coming()), tar.stdin).catch(() => undefined) // tar may exit early; its exit code is checked below
   const [code] = await ended
   signal.throwIfAborted()
   if (DISK_FULL.test(said)) throw new CliError('The disk is full here, and the folder is as it was')
@@ -80,7 +80,7 @@ async function unpackTar(ws: Workspace, { there, here }: Folders, signal: AbortS
   return is_whole
 }
 
-/** Each file resumes where it broke off. */
+/** Downloads what the tar did not deliver. Each interrupted file resumes. */
 async function downloadMissing(ws: Workspace, { there, here }: Folders, signal: AbortSignal, progress: Progress): Promise<void> {
   const from = await remoteListing(ws, there, signal)
   if (from === null) throw new CliError(`${there} is not there any more`)
@@ -101,7 +101,7 @@ export async function download(
   const files: string[] = []
   for (const at of paths) {
     const entry = from.get(at)
-    // Without full permission the download could not fill the folder.
+    // The download needs full permission to fill the folder.
     if (entry?.type === 'directory') await mkdir(path.join(here, at), { mode: entry.mode | 0o700 })
     else if (entry?.type === 'symlink') await link(entry.target ?? '', path.join(here, at))
     else files.push(at)
@@ -131,7 +131,7 @@ async function moveInto(made: string, place: string): Promise<void> {
     }
     const [{ mode }, there] = [await lstat(from), await lstat(to).catch(() => null)]
     if (there !== null && !there.isDirectory()) throw new CliError(`${to} is no folder`)
-    // Without write permission it could be neither emptied nor moved.
+    // A folder without write permission could neither be emptied nor moved.
     await chmod(from, mode | 0o700)
     await (there === null ? rename(from, to) : moveInto(from, to))
     await chmod(to, mode & 0o777)

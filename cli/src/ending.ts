@@ -6,7 +6,7 @@ export function terminalSize(): { cols?: number; rows?: number } {
   return { ...(columns ? { cols: columns } : {}), ...(rows ? { rows } : {}) }
 }
 
-/** The caller's terminal may be tmux or screen. */
+/** Sends the caller's TERM, which may be that of tmux or screen. */
 export function terminalEnv(): { TERM: string } {
   return { TERM: process.env['TERM'] || 'xterm-256color' }
 }
@@ -20,7 +20,7 @@ interface CommandEnding {
   reason?: string | null
 }
 
-/** As in shells: 128 plus the signal; 127: no such program; 125: unknown. */
+/** As in shells: 128 plus the signal; 127: no such program; 125: the ending is unknown. */
 export function exitCodeOf(ended: CommandEnding | null): number {
   if (ended === null) return 125
   const { state, exit_code, term_signal, error, timed_out = false, reason = null } = ended
@@ -38,7 +38,7 @@ const REASONS: Partial<Record<string, string>> = {
   process_limit: 'the workspace had too many processes (process_limit)',
 }
 
-/** Waits for a slow reader: large output does not fill memory. */
+/** Waits until a slow reader accepts the bytes, so large output does not fill memory. */
 export function writeFully(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(bytes, (error) => (error ? reject(error) : resolve()))

@@ -28,7 +28,7 @@ export const exec: Run = async (context, [name = '']) => {
   const command = await ws.start(argv, asked)
   if (flags['detach'] === true) return void context.print({ id: command.id })
   const code = await follow(command)
-  // Probably a shell line.
+  // A name with blanks is probably a shell line.
   if (code === COULD_NOT_START && /\s/.test(rest[0] ?? ''))
     context.say(`Try: berth exec ${name} ${JSON.stringify(rest.join(' '))}   (a line for a shell is one word, without --)`)
   return code
@@ -69,7 +69,7 @@ function wantsTerminal(flags: Context['flags']): boolean {
   return flags['tty'] === true || (process.stdin.isTTY && process.stdout.isTTY)
 }
 
-/** Up to 1 MiB goes with the request. Only the command's user may read a larger input. */
+/** Sends up to 1 MiB with the request. Larger input becomes a file that only the command's user may read. */
 async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: string } | null> {
   const stat = fstatSync(0)
   if (!stat.isFIFO() && !stat.isFile() && !stat.isSocket()) return null
@@ -97,7 +97,7 @@ async function stdinOf(ws: Workspace): Promise<{ bytes?: Uint8Array; file?: stri
 }
 
 /**
- * A second terminating signal stops following: a service that does not answer cannot block the terminal.
+ * Forwards signals. A second terminating signal ends this call, so a service that does not answer cannot block the terminal.
  * @returns 0 if the command still runs
  */
 export async function follow(command: Command, from: OutputOptions = {}): Promise<number> {

@@ -3,7 +3,7 @@ import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Progress } from './progress.ts'
 
-/** The disk may fill up before the download is complete. */
+/** Downloads to a temporary file, because the disk may become full before the end. */
 export async function fetchFile(
   ws: Workspace,
   { there, here, mode }: { there: string; here: string; mode: number | null },
@@ -18,7 +18,7 @@ export async function fetchFile(
         yield bytes
       }
     }
-    // Streams of Node.js 20.4 treat a write that a full disk cut short as complete.
+    // writeFile is used because streams of Node.js 20.4 report a write as complete that a full disk cut short.
     await writeFile(beside, seen(), { flag: 'wx' })
     if (mode !== null) await chmod(beside, mode)
     await rename(beside, here)
@@ -28,10 +28,10 @@ export async function fetchFile(
   }
 }
 
-/** Killed processes leave these behind; listings skip them. */
+/** Names of temporary files. Killed processes leave them, so listings skip them. */
 export const PART = /(?:^|\/)\.berth-part-\d+-[0-9a-f]{8}(?:\/|$)/
 
-/** In the same folder, so that a rename replaces the target. */
+/** In the same folder, so that a rename can replace the target. */
 export function partOf(file: string): string {
   return path.join(path.dirname(file), `.berth-part-${process.pid}-${crypto.randomUUID().slice(0, 8)}`)
 }

@@ -5,7 +5,10 @@ import { setImmediate as turn } from 'node:timers/promises'
 
 const REDIRECTS = [301, 302, 303, 307, 308]
 
-/** `fetch` for the SDK. Loading the built-in one takes 65 ms of CPU, this module 14 ms. Redirects are refused, as the SDK requires. */
+/**
+ * Replaces the built-in `fetch` for the SDK, because loading that takes 65 ms of CPU and this module 14 ms. Redirects are refused, as the
+ * SDK requires.
+ */
 export const httpFetch = (async (input: string, { method = 'GET', headers, signal, body }: FetchOptions = {}): Promise<Answer> => {
   const url = new URL(input)
   const request = url.protocol === 'https:' ? (await import('./https.ts')).request : http.request
@@ -15,7 +18,7 @@ export const httpFetch = (async (input: string, { method = 'GET', headers, signa
   const answered = new Promise<IncomingMessage>((resolve, reject) => void asked.once('response', resolve).on('error', reject))
   send(asked, body)
   const answer = answerOf(await answered, asked)
-  // The SDK does not read a 204.
+  // The SDK does not read a 204, so its body is read here.
   if (answer.status === 204) await answer.text()
   return answer
 }) as unknown as typeof fetch
@@ -32,7 +35,7 @@ type Answer = Pick<Response, 'ok' | 'status' | 'body' | 'text' | 'json' | 'array
 function send(asked: ClientRequest, body: FetchOptions['body']): void {
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) return void asked.end(body)
   const stream = body instanceof Blob ? body.stream() : body
-  // An error of the body ends the request, which reports it.
+  // An error of the body destroys the request. The request then reports the error.
   pipeline(Readable.fromWeb(stream), asked).catch((cause: unknown) => void asked.destroy(cause as Error))
 }
 
@@ -42,9 +45,9 @@ function answerOf(answer: IncomingMessage, asked: ClientRequest): Answer {
     asked.destroy()
     throw new TypeError(`The server redirects with ${status}`)
   }
-  // A refusal may arrive before the body is sent; the server does not read the rest.
+  // A refusal may arrive before the body is sent. The server reads no more, so the request is destroyed.
   answer.once('end', () => asked.writableFinished || asked.destroy())
-  // One event-loop tick after its response was read the connection is free for the next call.
+  // Waits one event-loop tick after the response, so that the connection is free for the next call.
   const whole = async () => {
     const parts = (await answer.toArray()) as Buffer[]
     await turn()

@@ -19,15 +19,15 @@ const GLOBAL = {
   help: { type: 'boolean', short: 'h', says: 'print this' },
   version: { type: 'boolean', says: 'print the version of the command line' },
 } as const satisfies Record<string, Flag>
-/** The SDK's notices of a wait, which Ctrl-C ends. */
+/** Notices about a wait: the CLI adds that Ctrl-C ends it. */
 const IS_WAIT = /^(?:There is no answer|Waiting for )/
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
 
-// npm runs scripts in the clone's root; paths are of the caller's directory.
+// npm runs scripts in the root of the clone, but paths are relative to the caller's directory.
 const { npm_lifecycle_event, INIT_CWD } = process.env
 if (npm_lifecycle_event === 'berth' && INIT_CWD) process.chdir(INIT_CWD)
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
-// A keep-alive connection would keep the process running.
+// Exits explicitly, because an open keep-alive connection would keep the process running.
 void main(process.argv.slice(2)).then((code) => process.exit(code))
 
 async function main(argv: readonly string[]): Promise<number> {
@@ -57,7 +57,7 @@ function splitArguments(argv: readonly string[]): Invocation {
   return { command, words: words.slice(0, length + begins), rest: argv.slice(length + begins), dashes: false }
 }
 
-/** undefined: the program does not begin before `--`. */
+/** @returns undefined if the program begins only after `--`. */
 function programIndex({ flags, words: [, most] }: CliCommand, args: readonly string[]): number | undefined {
   const options = { ...GLOBAL, ...flags }
   const { tokens } = parseArgs({ args: [...args], options, allowPositionals: true, strict: false, tokens: true })
@@ -78,7 +78,7 @@ async function run({ command, words, rest, dashes }: Invocation): Promise<number
   const [least, most] = command.words
   if (positionals.length < least || positionals.length > most)
     throw usageError(`berth ${command.name} takes ${command.takes ?? 'nothing'}`, `berth ${command.name} --help`)
-  // Loaded only when a command runs: help and completion stay fast.
+  // Loaded only for a command, so that help and completion are fast.
   const [{ Berth }, { httpFetch }] = [await import('../../sdk/typescript/src/main.ts'), await import('./http-fetch.ts')]
   const onNotice = (text: string) => {
     const way_out = IS_WAIT.test(text) ? ' (Ctrl-C ends)' : ''
@@ -176,7 +176,7 @@ function linesOf(flags: Readonly<Record<string, Flag>>): string[] {
 }
 
 function printError(error: unknown, json: boolean): number {
-  // Messages contain names that others chose, such as files and programs.
+  // Escaped, because other people may have chosen names in the message.
   const say = (text: string) => void process.stderr.write(`berth: ${escapeLines(text)}\n`)
   if (error instanceof CliError) {
     say(error.message)
@@ -209,7 +209,7 @@ function isUnchosen(error: unknown): error is Error & { choice_of: string; named
   return error instanceof Error && 'choice_of' in error && 'named' in error
 }
 
-/** By shape: the SDK is loaded lazily. */
+/** Checks the shape, because the SDK may not be loaded. */
 function isBerthError(error: unknown): error is BerthError {
   return error instanceof Error && 'code' in error && 'requestId' in error
 }

@@ -3,7 +3,7 @@ import type { Berth, Workspace } from '../../sdk/typescript/src/main.ts'
 export const TOOL_SETS = ['exec', 'files', 'terminal', 'browser', 'ports', 'lifecycle'] as const
 export type ToolSet = (typeof TOOL_SETS)[number]
 
-/** The key determines the model's project. */
+/** Limits of what the model may do. The API key determines the project. */
 export interface Bounds {
   prefix: string
   tools: readonly ToolSet[]
@@ -32,7 +32,7 @@ export class Budget {
     this.#calls += 1
   }
 
-  /** The key is `prefix + name`. */
+  /** The key is `prefix + name`, so other workspaces are out of reach. */
   async open(name: string): Promise<Workspace> {
     const known = this.#opened.get(name)
     if (known) return known
@@ -51,7 +51,7 @@ export class Budget {
     return this.#keep(to, await (await this.find(name)).fork(this.bounds.prefix + to))
   }
 
-  /** A deleted copy no longer counts. */
+  /** A deleted copy no longer uses the budget. */
   async adopt(name: string, from: string, delete_copy: boolean): ReturnType<Workspace['adopt']> {
     const operation = await (await this.find(name)).adopt(await this.find(from), { delete_fork: delete_copy })
     if (delete_copy) this.#opened.delete(from)

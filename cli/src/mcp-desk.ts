@@ -13,7 +13,7 @@ export function deskTools(): Tool[] {
 }
 
 function terminalTool(): Tool {
-  /** Used if the model names no offset. */
+  /** Offset of each terminal, used if a call names none. */
   const read_to = new Map<string, number>()
   return tool(
     {

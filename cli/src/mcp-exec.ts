@@ -3,7 +3,7 @@ import { Refusal } from './mcp-budget.ts'
 import { z } from './mcp-library.ts'
 import { offset, resultOf, outputOf, shownShape, type Tool, tool, workspace } from './mcp-tool.ts'
 
-/** MCP clients time out after 60 seconds and would lose the command's id. */
+/** MCP clients time out after 60 seconds and would then lose the command's id, so waits are shorter. */
 const WAIT_SECONDS_MAX = 50
 const WAIT_SECONDS = 30
 const TIMEOUT_SECONDS = 3600
@@ -218,7 +218,7 @@ const RUNNING = {
   hint: 'It goes on in the background: exec_output reads on, exec_signal ends it',
 }
 
-/** A file-first workspace returns output only at the end. */
+/** A file-first workspace returns output only when the command has ended. */
 async function executed(ws: Workspace, line: CommandLine, options: object, wait_ms: number) {
   const execution_id = `mcp-${crypto.randomUUID()}`
   try {

@@ -1,4 +1,4 @@
-// The bundle stores this library compressed: it is nine tenths of the file.
+// The bundle stores this module compressed: it is nine tenths of the file.
 export { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 export { StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 export { z } from 'zod'

@@ -1,7 +1,7 @@
 import type { Budget, ToolSet } from './mcp-budget.ts'
 import { z } from './mcp-library.ts'
 
-/** The model reads the rest from an offset. */
+/** Longer output is cut. The model can read the rest with an offset. */
 export const CHARACTERS_MAX = 20_000
 
 export interface Result {
@@ -19,7 +19,7 @@ export interface Tool {
   title: string
   description: string
   input: Shape
-  /** Absent if the result is an image. */
+  /** Absent if the tool returns an image. */
   output?: Shape
   effect: 'reads' | 'changes' | 'destroys'
   run: (budget: Budget, asked: never) => Promise<Result>
@@ -40,7 +40,7 @@ export function resultOf(value: Record<string, unknown>): Result {
   return { content: [{ type: 'text', text: JSON.stringify(value, null, 1) }], structuredContent: value }
 }
 
-/** `next_offset`: the text was cut. */
+/** `next_offset` is set if the text was cut. */
 export interface ToolOutput {
   [name: string]: unknown
   text: string
@@ -51,11 +51,11 @@ export const shownShape = z.object({ text: z.string(), next_offset: z.number().o
 
 const BINARY = /\0/
 
-/** Binary output would cost thousands of useless tokens. */
+/** Binary output would cost thousands of useless tokens, so only its size is returned. */
 export function outputOf(text: string, from = 0): ToolOutput {
   if (BINARY.test(text)) return { text: `(${Buffer.byteLength(text)} bytes that are no text)`, binary: true }
   if (text.length <= CHARACTERS_MAX) return { text }
-  // Does not cut between the halves of a surrogate pair.
+  // Does not separate the two halves of a surrogate pair.
   const at = /[\uD800-\uDBFF]/.test(text[CHARACTERS_MAX - 1] ?? '') ? CHARACTERS_MAX - 1 : CHARACTERS_MAX
   const kept = text.slice(0, at)
   return { text: kept, next_offset: from + Buffer.byteLength(kept) }

@@ -11,7 +11,7 @@ const INSTRUCTIONS = `Workspaces are isolated Linux machines (Debian) that keep 
 You are \`user\` with the home directory /home/user, and sudo needs no password. Python 3, Node.js and git are installed in the usual templates. Whether the internet is reached depends on the policy of the workspace.
 A command that runs longer than its wait_seconds goes on in the background: exec_output reads on, exec_signal ends it. Use a terminal only for programs that ask questions.`
 
-/** All connections share the budget. */
+/** All connections use the same budget. */
 export function createMcpServer(budget: Budget, version: string): McpServer {
   const server = new McpServer({ name: 'berth', version }, { instructions: INSTRUCTIONS })
   const tools = [...LIFECYCLE_TOOLS, ...EXEC_TOOLS, ...FILE_TOOLS, ...deskTools()]
@@ -33,7 +33,7 @@ function register(server: McpServer, budget: Budget, { name, title, description,
   server.registerTool(name, { ...described, ...(output ? { outputSchema: z.object(output) } : {}) }, answered as never)
 }
 
-/** The model can read a refusal and react. */
+/** The model can read a refusal in a result and react. */
 function failed(error: unknown): Result {
   if (error instanceof BerthError) {
     const { code, reason, message, retryable } = error

@@ -62,7 +62,7 @@ async function serveHttp({ say, print }: Context, budget: Budget, port: number):
   return 0
 }
 
-/** Web pages send an Origin header: they may not call this server. */
+/** Refuses requests with an Origin header: they come from web pages, which may not call this server. */
 function isAllowed({ headers }: IncomingMessage, token: string): boolean {
   if (headers.origin !== undefined) return false
   const digest = (text: string) => createHash('sha256').update(text).digest()

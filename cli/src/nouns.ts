@@ -26,7 +26,7 @@ const command = (
   },
 })
 
-/** Every user of the computer can see arguments. */
+/** From stdin, because every user of the computer can see arguments. */
 function valueFromStdin(what: string): string {
   if (process.stdin.isTTY) process.stderr.write(`${what}, then Ctrl-D:\n`)
   const value = readFileSync(0, 'utf8').replace(/\r?\n$/, '')
@@ -208,7 +208,7 @@ export const NOUNS: CliCommand[] = [
     [2, 3],
     async ({ berth, json }, [method = '', path = '', body]) => {
       const answer = (await berth().api(method.toUpperCase(), path, body === undefined ? {} : { json: parsed(body) })) ?? {}
-      // A program wants the JSON of the service, not a table.
+      // A program that reads stdout needs the service's JSON, not a table.
       return [json || process.stdout.isTTY ? answer : JSON.stringify(answer)]
     },
   ),

@@ -31,7 +31,7 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
     () => {
       ws.ports.token(port, { ttl_seconds: TOKEN_SECONDS }).then(
         (next) => (token = next),
-        () => undefined, // the next interval retries, before the current token expires
+        () => undefined, // the next interval tries again, before the current token expires
       )
     },
     (TOKEN_SECONDS * 1000) / 3,
@@ -83,7 +83,7 @@ async function forward(ws: Workspace, port: number, local: number, say: (line: s
 
 const REFUSAL_BYTES_MAX = 16_384
 
-/** Does not repeat the same refusal. */
+/** Reports a refusal only if it differs from the last one. */
 function refusalTeller(say: (line: string) => void): (answer: IncomingMessage) => void {
   let last = ''
   return (answer) => {
@@ -111,7 +111,7 @@ function messageOf(text: string): string {
   }
 }
 
-/** The local connection closes after the body. */
+/** The local connection closes after the body, so its headers are replaced. */
 function closing(raw: readonly string[]): string[] {
   const kept = raw.flatMap((each, at) => (at % 2 === 0 && !HOP.has(each.toLowerCase()) ? [each, raw[at + 1] ?? ''] : []))
   return [...kept, 'Connection', 'close']
@@ -127,7 +127,7 @@ function pairsOf(raw: readonly string[]): string {
   return raw.map((each, at) => (at % 2 === 0 ? `${each}: ` : `${each}\r\n`)).join('')
 }
 
-/** Not every resolver knows these names. */
+/** Resolves names below `.localhost` here, because not every resolver does. */
 const named: LookupFunction = (host, options, found) => {
   if (host.endsWith('.localhost')) return options.all ? found(null, [{ address: '127.0.0.1', family: 4 }]) : found(null, '127.0.0.1', 4)
   lookup(host, options, found)

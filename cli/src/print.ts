@@ -23,12 +23,12 @@ function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined
 }
 
-/** No control characters: names come from other users. */
+/** Names come from other users, so control characters are escaped. */
 function cell(value: unknown): string {
   return escapeLine(value === null || value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value))
 }
 
-/** Also characters that change the direction of text. */
+/** Control characters, and characters that change the direction of text. */
 const STEERING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
 export function escapeLines(text: string): string {

@@ -33,7 +33,7 @@ export function writeProfile(name: string, profile: Profile): string {
   return file
 }
 
-/** A concurrent reader gets the old or the new text. Mode 0600 from the start. */
+/** A rename, so that a concurrent reader gets the old or the new text. Mode 0600 from the start. */
 export function writeWhole(file: string, text: string): void {
   const folder = path.dirname(file)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -43,7 +43,7 @@ export function writeWhole(file: string, text: string): void {
   renameSync(draft, file)
 }
 
-/** Flags > environment > profile. */
+/** Order of precedence: flags, environment, profile. */
 export function credentials(name: string, flags: Partial<Record<string, string>>): Credentials {
   const profile = readProfiles()[name]
   const apiKey = process.env['BERTH_API_KEY'] || profile?.api_key

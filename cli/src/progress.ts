@@ -8,7 +8,7 @@ export interface Progress {
   end(): void
 }
 
-/** @param total null if unknown */
+/** @param total null if the size is unknown */
 export function progressOf(what: string, total: number | null, { json }: { json: boolean }): Progress {
   const { stderr } = process
   if (!stderr.isTTY || json) return { add: () => undefined, end: () => undefined }
@@ -29,7 +29,7 @@ export function progressOf(what: string, total: number | null, { json }: { json:
   }
 }
 
-/** A line wider than the terminal could not be erased. */
+/** A line wider than the terminal would wrap and could not be erased. */
 export function lineOf(seen: { what: string; done: number; total: number | null; seconds: number; columns: number }): string {
   const { what, done, total, seconds, columns } = seen
   const share = total === null ? null : total === 0 ? 1 : Math.min(1, done / total)

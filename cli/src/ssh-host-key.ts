@@ -3,10 +3,10 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 
 const SECRET_BYTES = 32
 const KIND = 'ssh-ed25519'
-/** DER prefix (RFC 8410). */
+/** DER prefix of an Ed25519 key (RFC 8410). */
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 
-/** Concurrent first uses get the same secret. */
+/** Concurrent first uses on this computer get the same secret. */
 export function hostSecret(file: string): Buffer {
   const made = `${file}.${process.pid}`
   try {
@@ -26,8 +26,8 @@ export function hostSecret(file: string): Buffer {
 }
 
 /**
- * Only this computer can derive it: no template, fork or guest has the key of another workspace.
- * @returns the seed for the server, and the line of known_hosts
+ * Derived from a secret of this computer, so no template, fork or guest has the host key of another workspace.
+ * @returns the seed for the server, and the line for known_hosts
  */
 export function hostKeyOf(secret: Buffer, workspace_id: string): { seed: Buffer; line: string } {
   const seed = createHmac('sha256', secret).update(workspace_id).digest()

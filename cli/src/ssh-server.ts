@@ -3,12 +3,12 @@ import path from 'node:path'
 import type { Workspace } from '../../sdk/typescript/src/main.ts'
 import { CliError } from './command.ts'
 
-/** `uname -m` to Go's names. */
+/** Maps the output of `uname -m` to Go's names. */
 const ARCHITECTURES: Readonly<Record<string, string>> = { x86_64: 'amd64', aarch64: 'arm64' }
 const MISSING = 41
 const PIECE_BYTES = 1 << 20
 
-/** A restart empties /tmp. Another user of the workspace may have created the folder: the commands check the owner. */
+/** A restart empties /tmp. Another user may have made the folder, so the commands check its owner. */
 const FOLDER = '/tmp/.berth-ssh-$(id -u)'
 const LOOK = `uname -m; [ -O "${FOLDER}" ] && [ -x "${FOLDER}/$1" ] && [ -O "${FOLDER}/$1" ] || exit ${MISSING}`
 const TAKE = `set -e
@@ -38,7 +38,7 @@ export async function bringServer(ws: Workspace, user: string): Promise<string> 
 
 interface PackedServers {
   folder: string
-  /** By version: an upload never replaces a running server. */
+  /** The name contains the version, so an upload never replaces a running server. */
   name: string
 }
 

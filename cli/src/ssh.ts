@@ -1,5 +1,5 @@
-// Runs stock OpenSSH. Each connection is one small server in the workspace, on stdin and stdout of a command, as the login user. It needs
-// nothing from the workspace.
+// Runs stock OpenSSH. Each connection starts one small server in the workspace as the login user, on stdin and stdout of a command. The
+// template needs no ssh server.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { hostKeyOf, hostSecret } from './ssh-host-key.ts'
 import { bringServer } from './ssh-server.ts'
 
 const SUFFIX = '.berth'
-/** One request in flight and one waiting. */
+/** One request in flight and one waiting; above this limit stdin pauses. */
 const WAITING_BYTES_MAX = 2 << 20
 const USER = 'user'
 
@@ -25,7 +25,7 @@ export const ssh: Run = async (context, [name = '']) => {
   writeWhole(config, `${configOf(files, profileOf(flags))}\n`)
   const user = userOf(flags)
   const child = spawn('ssh', ['-F', config, '-l', user, `${ws.id}${SUFFIX}`, ...rest], { stdio: 'inherit', env: envOf(flags) })
-  // The terminal sends its signals to both processes, and ssh handles them.
+  // The terminal sends these signals to ssh, too. Only ssh must handle them.
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, () => undefined)
   const [code, signal] = (await once(child, 'exit').catch((cause: unknown) => {
     throw new CliError(`ssh could not be run: ${(cause as Error).message}`, { next: `berth shell ${name}` })
@@ -45,12 +45,12 @@ export const sshProxy: Run = async ({ workspace, flags }, [host = '']) => {
   const ws = await workspace(host.endsWith(SUFFIX) ? host.slice(0, -SUFFIX.length) : host)
   const user = userOf(flags)
   const { seed, line } = hostKeyOf(hostSecret(files.secret), ws.id)
-  // ssh reads known_hosts when the server's first bytes arrive.
+  // ssh reads known_hosts when the server's first bytes arrive, so the key is written before.
   writeKnownHost(files, host, line)
   const server = await bringServer(ws, user)
   const command = await ws.start([server], { user, stdin_open: true })
   const given = command.write(seed)
-  given.catch(() => undefined) // it has ended; the output reports the result
+  given.catch(() => undefined) // fails if the command has ended; the output then reports the result
   return relay(command)
 }
 
@@ -75,7 +75,7 @@ function profileOf(flags: Context['flags']): string | undefined {
   return typeof flags['profile'] === 'string' ? flags['profile'] : undefined
 }
 
-/** ssh starts the ProxyCommand without these flags. */
+/** ssh starts the ProxyCommand without these flags, so the environment contains them. */
 function envOf(flags: Context['flags']): NodeJS.ProcessEnv {
   const meant = { BERTH_URL: flags['url'], BERTH_PROJECT: flags['project'], BERTH_ORGANIZATION: flags['organization'] }
   const given = Object.entries(meant).filter((each): each is [string, string] => typeof each[1] === 'string')
@@ -87,9 +87,9 @@ function writeKnownHost({ known }: Files, host: string, host_key: string): void 
   writeWhole(path.join(known, host), `berth ${host_key}\n`)
 }
 
-/** Exactly once, across suspends and lost connections. */
+/** Transfers every byte exactly once, across suspends and lost connections. */
 async function relay(command: Command): Promise<number> {
-  const leave = () => void command.end().catch(() => undefined) // it may have ended
+  const leave = () => void command.end().catch(() => undefined) // the command may have ended
   for (const signal of ['SIGHUP', 'SIGTERM', 'SIGINT'] as const) process.once(signal, leave)
   const typed = (async () => {
     let waiting_bytes = 0
@@ -101,7 +101,7 @@ async function relay(command: Command): Promise<number> {
     }
     await command.end()
   })()
-  typed.catch(() => undefined) // a command that ended takes no input; the output reports the result
+  typed.catch(() => undefined) // a command that has ended accepts no input; the output reports the result
   for await (const { stream, bytes } of command.output()) await writeFully(stream === 'stdout' ? process.stdout : process.stderr, bytes)
   return exitCodeOf(command.ending)
 }

@@ -3,7 +3,7 @@ import { stdin, stderr } from 'node:process'
 import { CliError, type Context, usageError } from './command.ts'
 import { readProfiles, writeProfile } from './profile.ts'
 
-/** The service replaces the session token; the old one becomes invalid. */
+/** The service answers with a new session token, because the old one becomes invalid. */
 export async function stepUp({ berth, flags, profile, say }: Context): Promise<readonly [string] | undefined> {
   const password = flags['password-stdin'] === true ? passwordOfStdin() : await askForPassword()
   const { session_token } = await berth().api<{ session_token: string }>('POST', '/v1/auth/step-up', { json: { password } })

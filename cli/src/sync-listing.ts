@@ -8,7 +8,7 @@ import { CliError } from './command.ts'
 import { PART } from './fetch-file.ts'
 import { checkedListing, type Entry, type Listing, partsOf } from './sync-plan.ts'
 
-/** Names may contain any byte but NUL. */
+/** NUL separates fields, because names may contain any other byte. */
 const LIST = `cd "$1" 2> /dev/null || { [ -e "$1" ] && exit 45; exit 44; }
 find . -mindepth 1 -printf '%y\\0%m\\0%s\\0%l\\0%P\\0' || exit 46
 printf '\\0'
@@ -16,9 +16,9 @@ exec find . -type f -exec sha256sum -z -- '{}' +`
 const NOT_THERE = 44
 const NO_FOLDER = 45
 const TYPES: Partial<Record<string, Entry['type']>> = { f: 'file', d: 'directory', l: 'symlink' }
-/** Below the 1 MiB limit on a command's stdin. */
+/** A command's stdin is limited to 1 MiB. */
 const NAMES_BYTES_MAX = 900_000
-/** Mode and name, then digest and name. */
+/** Prints mode and name, then digest and name. */
 const LIST_NAMED = `cd "$1" 2> /dev/null || exit 0
 exec xargs -0 -r sh -c 'find "$@" -maxdepth 0 -type f -printf "%m\\0%p\\0"; sha256sum -z -- "$@"' sh 2> /dev/null`
 const MODE = /^[0-7]{1,4}$/
@@ -26,7 +26,7 @@ const DIGEST = /^[0-9a-f]{64} {2}\.\//
 /** Enough for about 100,000 files. */
 const EXECUTION_BYTES_MAX = 16 << 20
 
-/** null: not there. */
+/** @returns null if the folder does not exist. */
 export async function remoteListing(ws: Workspace, folder: string, signal?: AbortSignal): Promise<Map<string, Entry> | null> {
   const more = ws.view.mode === 'file_first' ? { output_limit_bytes: EXECUTION_BYTES_MAX } : {}
   const { exitCode, stdoutBytes, stderr, execution } = await ws.exec(['sh', '-c', LIST, 'sh', folder], { ...more, signal })
@@ -37,7 +37,7 @@ export async function remoteListing(ws: Workspace, folder: string, signal?: Abor
   return listingOf(stdoutBytes)
 }
 
-/** The guest's answer only decides what is sent. */
+/** @returns files that need no upload. The untrusted guest decides nothing else. */
 export async function unchangedRemotely(
   ws: Workspace,
   there: string,
@@ -54,7 +54,7 @@ export async function unchangedRemotely(
       const at = field.slice(68)
       if (MODE.test(field)) modes.set((fields.next().value ?? '').slice(2), parseInt(field, 8) & 0o777)
       else if (DIGEST.test(field)) {
-        // Names that were not asked for could point anywhere on this computer.
+        // Other names in the answer could be any path on this computer, so only requested files are read.
         const entry = from.get(at)
         if (entry?.type !== 'file' || modes.get(at) !== entry.mode) continue
         if (field.startsWith(await digestOf(path.join(here, at)))) same.add(at)
@@ -115,7 +115,7 @@ export async function localListing(root: string): Promise<Map<string, Entry>> {
   return listing
 }
 
-/** Files of different sizes differ. */
+/** Files of different sizes differ anyway, so only equal sizes need digests. */
 export async function addDigests(root: string, here: Listing, there: Listing): Promise<void> {
   for (const [at, entry] of here) {
     const other = there.get(at)

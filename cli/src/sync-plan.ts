@@ -5,9 +5,9 @@ export interface Entry {
   /** The nine permission bits. */
   mode: number
   bytes: number
-  /** It takes less than half its length on disk. */
+  /** The file needs less than half its length on disk. */
   has_holes?: boolean
-  /** Absent where no comparison needs it. */
+  /** Absent if no comparison needs the digest. */
   sha256?: string
   target?: string
 }
@@ -15,14 +15,14 @@ export interface Entry {
 export type Listing = ReadonlyMap<string, Entry>
 
 export interface Plan {
-  /** Deleted first: an entry of another type replaces them. */
+  /** Deleted before the transfer, because an entry of another type replaces each. */
   replaced: string[]
   /** Parents before children. */
   made: string[]
-  /** Deleted last. */
+  /** Deleted after the transfer. */
   gone: string[]
   unchanged: number
-  /** Sockets, devices and other special files. */
+  /** Sockets, devices and other special files, which are not copied. */
   left_out: string[]
   bytes: number
 }
@@ -66,7 +66,7 @@ export function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')))
 }
 
-/** The guest is untrusted: no path may lead out of the local folder. */
+/** The guest is untrusted: no path of its listing may lead out of the local folder. */
 export function checkedListing(entries: readonly (readonly [path: string, entry: Entry])[]): Map<string, Entry> {
   const listing = new Map(entries)
   for (const [path] of entries) {

@@ -46,7 +46,7 @@ export async function tried({ rest, print }: Context, ws: Workspace): Promise<nu
 
 export async function followBuild(context: Context, build_id: string, asked: Publishing): Promise<number> {
   const { templates } = context.berth()
-  // With --json stdout has only the build.
+  // With --json stdout has only the build: the log goes to stderr.
   const out = context.json ? process.stderr : process.stdout
   for await (const text of templates.buildLog(build_id)) out.write(escapeLines(text))
   return ended(context, await templates.waitForBuild(build_id), asked)
@@ -58,7 +58,7 @@ interface Publishing {
 }
 
 interface RecipeFile {
-  /** null: the recipe is not below the folder. */
+  /** null: the recipe is not in the folder that is uploaded. */
   file: string | null
   request: Pick<wire.TemplateBuildRequest, 'recipe' | 'dockerfile' | 'build_args'>
 }
@@ -92,7 +92,7 @@ function pairOf(text: string): [string, string] {
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** null: nothing but the recipe. */
+/** @returns null: the folder has nothing but the recipe. */
 async function uploadOf({ berth, json }: Context, folder: string, recipe: string | null): Promise<string | null> {
   const names = (await readdir(folder)).filter((name) => name !== recipe)
   if (names.length === 0) return null

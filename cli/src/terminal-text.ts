@@ -2,7 +2,7 @@ const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX
 
 const OTHER_CONTROLS = /[\x00-\x08\x0b-\x1f\x7f]/g
 
-/** Only the last state of an overwritten line. */
+/** Keeps only the last state of a line that was overwritten. */
 export function terminalText(output: string): string {
   return output
     .replaceAll(SEQUENCES, '')

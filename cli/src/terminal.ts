@@ -2,7 +2,7 @@ import type { Terminal, Workspace } from '../../sdk/typescript/src/main.ts'
 import type { Run } from './command.ts'
 import { exitCodeOf, terminalSize, terminalEnv, writeFully } from './ending.ts'
 
-/** Ctrl-] detaches from the terminal, which keeps running. */
+/** Ctrl-] detaches from the terminal. The terminal keeps running. */
 const LEAVE = 0x1d
 
 export const shell: Run = async (context, [name = '']) => {
@@ -15,7 +15,7 @@ export const shell: Run = async (context, [name = '']) => {
   return relayTerminal(terminal, () => context.say(`It goes on. Come back with: berth shell ${name} --id ${terminal.id}`))
 }
 
-/** Another size or TERM for the same id would be refused. */
+/** The service would refuse another size or TERM for an existing id. */
 async function found(ws: Workspace, id: string): Promise<Terminal | null> {
   const terminal = ws.terminal(id)
   try {

@@ -10,20 +10,20 @@ import { counted, type Progress } from './progress.ts'
 import { type Listing, partsOf } from './sync-plan.ts'
 import { holesOf } from './tar.ts'
 
-/** Of one request, at most 256 MiB in the API. An interrupted one starts again. Fewer than 100,000 entries fit, the other limit. */
+/** Size of one request; the API's limits are 256 MiB and 100,000 entries. An interrupted request starts again from its beginning. */
 export const TAR_BYTES_MAX = 64 << 20
-/** Larger files are sent in parts that are retried separately. */
+/** Larger files are sent one by one, in parts that are retried separately. */
 const PACKED_BYTES_MAX = 16 << 20
 
 export interface Transfer {
   here: string
   there: string
   from: Listing
-  /** Parents before children; '' is the root. */
+  /** Parents precede their children; '' is the root. */
   paths: readonly string[]
 }
 
-/** Each tar is atomic. A large file replaces the old one only when complete. */
+/** Each tar is applied completely or not at all. A large file replaces the old one when it is complete. */
 export async function uploadPaths(ws: Workspace, { here, there, from, paths }: Transfer, progress: Progress): Promise<void> {
   const { writes } = await holesOf()
   const isLarge = (at: string) => (from.get(at)?.bytes ?? 0) > PACKED_BYTES_MAX
@@ -37,7 +37,7 @@ export async function uploadPaths(ws: Workspace, { here, there, from, paths }: T
   }
 }
 
-/** A tar keeps the holes. @returns false if the data is too large for one request */
+/** A tar preserves the holes of a file. @returns false if the data is too large for one request */
 async function sendAlone(ws: Workspace, file: Packed, progress: Progress): Promise<boolean> {
   try {
     await sendTar(ws, file, progress)
@@ -78,9 +78,9 @@ function packed(here: string, writes: readonly string[], paths: readonly string[
   const tar = spawn('tar', [...writes, '-C', here, '--no-recursion', '--null', '-T', '-', '-cf', '-'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  tar.stdin.on('error', () => undefined).end(paths.map((at) => `./${at}\0`).join('')) // its exit code is checked
+  tar.stdin.on('error', () => undefined).end(paths.map((at) => `./${at}\0`).join('')) // tar may exit early; its exit code is checked
   const ended = once(tar, 'close').then(([code]) => code as number | null)
-  ended.catch(() => undefined) // the caller awaits it after sending
+  ended.catch(() => undefined) // the caller awaits this promise after the upload
   return { stream: Readable.toWeb(tar.stdout) as ReadableStream<Uint8Array>, ended, stop: () => void tar.kill() }
 }
 

@@ -1,4 +1,4 @@
-// App, "Client versions". A failure never affects a command.
+// See App, "Client versions". A failure never affects a command.
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { wire } from '../../sdk/typescript/src/main.ts'
@@ -17,7 +17,7 @@ interface Known {
   client?: Client
 }
 
-/** Reports the last check's result, only on a terminal. */
+/** Reports the last check's result and starts the next check, only on a terminal. */
 export async function checkInBackground(url: () => string, version: string, say: (text: string) => void): Promise<void> {
   if (!process.stderr.isTTY || process.env['CI'] || process.env['BERTH_NO_VERSION_CHECK']) return
   try {
@@ -32,7 +32,7 @@ export async function checkInBackground(url: () => string, version: string, say:
       .on('error', () => undefined)
       .unref()
   } catch {
-    // For example, the folder is not writable.
+    // The folder may not be writable: the check is skipped.
   }
 }
 

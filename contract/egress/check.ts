@@ -6,7 +6,7 @@ import { EGRESS_MODES, EGRESS_PORTS_DEFAULT, type EgressPolicy, type EgressPolic
 
 type Found = Issue & { reason: string }
 
-/** A body without problems is an `EgressPolicyInput`. */
+/** A body for which no issue is returned is an `EgressPolicyInput`. */
 export function policyIssues(body: unknown): Found[] {
   if (!isObject(body)) return [issue('', 'invalid_type', 'must be an object')]
   const { mode, rules, cidrs } = body
@@ -18,7 +18,7 @@ export function policyIssues(body: unknown): Found[] {
   ]
 }
 
-/** The body has no issues. */
+/** Requires a body without issues. */
 export function normalPolicy({ mode, rules = [], cidrs = [] }: EgressPolicyInput): EgressPolicy {
   return {
     mode,

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 
-/** `details.issues[].reason`. */
+/** Values of `details.issues[].reason`. */
 export type CidrReason = 'invalid_cidr' | 'host_bits_set' | 'not_public'
 export type NormalCidr = { cidr: string } | { reason: CidrReason; message: string }
 
@@ -12,14 +12,14 @@ export interface Network {
 
 const BITS = { 4: 32, 6: 128 } as const
 
-/** machine/internal/egress enforces the same lists again. */
+/** No policy may allow these. machine/internal/egress enforces the same lists. */
 const NEVER = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '168.63.129.16/32', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24'],
   ...['192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '224.0.0.0/4', '240.0.0.0/4'],
-  // Global IPv6 that embeds IPv4 or is for documentation.
+  // Global IPv6 networks that embed IPv4 addresses or are for documentation.
   ...['2001::/32', '2001:db8::/32', '2002::/16', '3fff::/20'],
 ].map(known)
-/** All other IPv6 is loopback, private, IPv4-mapped or unassigned. */
+/** IPv6 outside this network is loopback, private, IPv4-mapped or unassigned, and is refused. */
 const WORLDWIDE = known('2000::/3')
 
 export function normalCidr(given: string): NormalCidr {
@@ -32,7 +32,7 @@ export function normalCidr(given: string): NormalCidr {
   return { cidr: textOf(network) }
 }
 
-/** null: no network. Host bits may be set. */
+/** null: the text is not a network. Accepts networks whose host bits are set. */
 export function parseCidr(text: string): Network | null {
   const [, address = '', length = ''] = /^([0-9A-Fa-f.:]{2,45})\/(0|[1-9][0-9]{0,2})$/.exec(text) ?? []
   const family = isIP(address)
@@ -55,7 +55,7 @@ function overlap(one: Network, other: Network): boolean {
   return contains(one, other) || contains(other, one)
 }
 
-/** Several may cover it together. */
+/** Several networks may cover the network together. */
 export function isCovered(network: Network, by: readonly Network[]): boolean {
   if (by.some((one) => contains(one, network))) return true
   const inside = by.filter((one) => contains(network, one))

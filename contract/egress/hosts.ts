@@ -1,20 +1,20 @@
 import { isIP } from 'node:net'
 import { domainToASCII, domainToUnicode } from 'node:url'
 
-/** `details.issues[].reason`. */
+/** Values of `details.issues[].reason`. */
 export type HostReason = 'invalid_host' | 'ip_literal' | 'local_name' | 'invalid_wildcard'
 export type NormalHost = { host: string } | { reason: HostReason; message: string }
 
 const NAME_CHARACTERS_MAX = 253
 const LABEL = /^(?!-)[a-z0-9-]{1,63}(?<!-)$/
-/** URL parsers read such labels as a part of an IPv4 address. */
+/** Refused as the last label, because URL parsers read such a name as an IPv4 address. */
 const NUMBER = /^(?:[0-9]+|0x[0-9a-f]*)$/
-/** IDNA would parse `/`, `%` or a tab as a URL's; it judges the rest. */
+/** IDNA conversion would parse `/`, `%` or a tab as a URL's, so these are refused before. The conversion checks the rest. */
 const NO_HOST_CHARACTER = /[^A-Za-z0-9.\-\u0080-\u{10ffff}]/u
-/** RFC 6761, RFC 6762, RFC 8375, ICANN's `.internal`. */
+/** Names of local networks: RFC 6761, RFC 6762, RFC 8375, ICANN's `.internal`. */
 const LOCAL = ['localhost', 'localdomain', 'localdomain4', 'localdomain6', 'local', 'internal', 'home.arpa']
 
-/** IDNA (UTS 46), lower case, no trailing dot. Checks run on this spelling. */
+/** IDNA (UTS 46), lower case, no trailing dot. Checks run on the converted name. */
 export function normalHost(given: string): NormalHost {
   const [, wildcard = '', rest = ''] = /^(\*\.)?([^]*)$/.exec(given) ?? []
   if (rest.includes('*')) return refused('invalid_wildcard', '* may only stand for the whole first label, as in *.example.com')
@@ -39,7 +39,7 @@ export function normalHost(given: string): NormalHost {
 
 const IP_MESSAGE = 'is an address: public networks go into cidrs'
 
-/** IDNA passes ASCII-only names through unchecked. */
+/** The conversion does not check ASCII names, so encoded labels are checked here. */
 function isTrueIdna(ascii: string): boolean {
   const encoded = ascii.split('.').filter((label) => label.startsWith('xn--'))
   return encoded.every((label) => {

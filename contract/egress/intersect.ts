@@ -3,8 +3,8 @@ import { contains, isCovered, parseCidr, type Network } from './cidrs.ts'
 import { ALLOW_ALL, DENY_ALL, hostCovers, type EgressPolicy, type EgressRule } from './policy.ts'
 
 /**
- * The addresses of a name are unknown: hosts are compared only with hosts.
- * @param ceiling null: none.
+ * Hosts are compared only with hosts, because the addresses of a name are unknown.
+ * @param ceiling null: no ceiling.
  */
 export function intersection(policy: EgressPolicy, ceiling: EgressPolicy | null): EgressPolicy {
   if (ceiling === null || ceiling.mode === 'allow_all') return merged(policy)
@@ -20,7 +20,7 @@ export function intersection(policy: EgressPolicy, ceiling: EgressPolicy | null)
 }
 
 export interface ExcessPart {
-  /** `mode`, `rules.0`, `cidrs.1`. */
+  /** Path in the policy: `mode`, `rules.0`, `cidrs.1`. */
   path: string
   mode?: EgressPolicy['mode']
   host?: string
@@ -63,7 +63,7 @@ function portsOf({ rules }: EgressPolicy): Map<string, Set<number>> {
   return found
 }
 
-/** As many ports as allowed in each rule: their number never exceeds that of the source. */
+/** Fills each rule with ports, so the result has no more rules than the source. */
 function rulesOf(host: string, set: ReadonlySet<number>): EgressRule[] {
   const ports = [...set].sort((a, b) => a - b)
   const count = Math.ceil(ports.length / LIMITS.egress.ports_max)
@@ -87,7 +87,7 @@ function meetOfNetworks(one: Named, other: Named): string[] {
   return contains(other.network, one.network) ? [one.cidr] : []
 }
 
-/** Dropping an unreadable network only narrows the policy. */
+/** A network that cannot be parsed is dropped, which only narrows the policy. */
 function networksOf({ cidrs }: EgressPolicy): Named[] {
   return cidrs.flatMap((cidr) => {
     const network = parseCidr(cidr)

@@ -3,19 +3,19 @@ import { LIMITS } from '../limits.ts'
 export const EGRESS_MODES = ['allow_all', 'allowlist', 'deny_all'] as const
 export type EgressMode = (typeof EGRESS_MODES)[number]
 
-/** Normalised: docs/decisions/egress.md. */
+/** A rule after normalization (docs/decisions/egress.md). */
 export interface EgressRule {
-  /** ASCII; a leading `*.` is exactly one label. */
+  /** ASCII. A leading `*.` matches exactly one label. */
   host: string
   ports: number[]
   protocols: 'tcp'[]
 }
 
-/** An empty allowlist allows nothing. */
+/** An allowlist without rules and networks allows nothing. */
 export interface EgressPolicy {
   mode: EgressMode
   rules: EgressRule[]
-  /** Canonical; allows every TCP port. */
+  /** Canonical form. All TCP ports are allowed. */
   cidrs: string[]
 }
 
@@ -25,7 +25,7 @@ export interface EgressPolicyInput {
   cidrs?: string[]
 }
 
-/** App, "Egress policy". */
+/** See the specification (App, "Egress policy"). */
 export const ALLOW_ALL: EgressPolicy = { mode: 'allow_all', rules: [], cidrs: [] }
 export const DENY_ALL: EgressPolicy = { mode: 'deny_all', rules: [], cidrs: [] }
 
@@ -36,7 +36,7 @@ export function hostCovers(host: string, name: string): boolean {
   return host.startsWith('*.') && !name.startsWith('*.') && name.slice(name.indexOf('.') + 1) === host.slice(2)
 }
 
-/** Truncation only narrows a policy. */
+/** Truncation to the limits only narrows a policy. */
 export function withinLimits({ mode, rules, cidrs }: EgressPolicy): EgressPolicy {
   return { mode, rules: rules.slice(0, LIMITS.egress.rules_max), cidrs: cidrs.slice(0, LIMITS.egress.cidrs_max) }
 }

@@ -15,7 +15,7 @@ import { WatchChange, WatchEnd, WatchOverflow, WatchStart } from '../schemas/cel
 import { Nullable } from '../schemas/common.ts'
 import { Flag } from './values.ts'
 
-// File calls of an agent, where they differ from the public schemas of contract/schemas/cell.
+// Messages of an agent's file calls that differ from the public schemas of contract/schemas/cell.
 
 const { next_cursor } = PublicFileList.properties
 
@@ -127,5 +127,5 @@ export const Facts = Type.Object(
 
 export const WatchHeartbeat = Type.Object({ type: Type.Literal('heartbeat') })
 
-/** Go has one struct for all events. */
+/** One union, because Go has one struct for all events. */
 export const WatchEvent = Type.Union([WatchStart, WatchChange, WatchOverflow, WatchEnd, WatchHeartbeat], { title: 'WatchEvent' })

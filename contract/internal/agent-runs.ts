@@ -5,7 +5,7 @@ import { TerminalSession } from '../schemas/cell/terminal.ts'
 import { Nullable } from '../schemas/common.ts'
 import { Flag } from './values.ts'
 
-// Commands and terminals. Their records are the public ones of contract/schemas/cell.
+// Messages about commands and terminals. Their records are the public schemas of contract/schemas/cell.
 
 const environment = Type.Record(Type.String(), Type.String())
 

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { Flag } from './values.ts'
 
-// Git, the browser and listening ports of a guest.
+// Messages about git, the browser and listening ports of a guest.
 
 const environment = (description: string) => Type.Optional(Type.Record(Type.String(), Type.String(), { description }))
 

@@ -4,8 +4,8 @@ import { Nullable } from '../schemas/common.ts'
 import { Count } from './values.ts'
 
 /**
- * Protocol versions of agents that hostd and cell support: machine/internal/wire/agent.go lists them. `current` rises with every new or
- * changed call. hostd runs no machine whose agent speaks another version.
+ * Protocol versions of agents that hostd and cell support: machine/internal/wire/agent.go lists them. Increase `current` with every new or
+ * changed call. hostd runs no machine whose agent has another version.
  */
 export const AGENT_PROTOCOLS = { oldest: 1, current: 10 } as const
 
@@ -19,7 +19,7 @@ export const AgentError = Type.Object(
   { title: 'AgentError', description: 'A refusal of an agent, with the gateway\'s own status, code and reason (Cell, "Errors").' },
 )
 
-/** Codes with which a guest may refuse. The gateway itself issues all others. */
+/** Codes with which a guest may refuse a call. Only the gateway itself may use all other codes. */
 export const AGENT_ERRORS = [
   'bad_request',
   'not_found',

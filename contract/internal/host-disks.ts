@@ -30,7 +30,7 @@ export const DiskReader = Type.Object(
 )
 export type DiskReader = Static<typeof DiskReader>
 
-/** Subjects or volumes in one request. */
+/** Largest number of subjects or volumes in one request. */
 export const MEASURES_MAX = 500
 
 export const MeasureRequest = Type.Object(

@@ -1,11 +1,11 @@
 interface HostErrorKind {
   /** HTTP status of hostd's answer. */
   status: number
-  /** The same call may succeed later. */
+  /** Whether the same call may succeed later. */
   retryable: boolean
 }
 
-/** Codes with which hostd refuses. no_space means the pool, disk_full the workspace's own limit. */
+/** Codes with which hostd refuses. no_space: the pool is full. disk_full: the workspace has reached its own limit. */
 export const HOST_ERRORS = {
   bad_request: { status: 400, retryable: false },
   not_found: { status: 404, retryable: false },
@@ -13,9 +13,9 @@ export const HOST_ERRORS = {
   not_running: { status: 409, retryable: false },
   already_running: { status: 409, retryable: false },
   wrong_installation: { status: 409, retryable: false },
-  tree_stale: { status: 409, retryable: false }, // details.digest names the tree of the copy, '' for none
-  volume_busy: { status: 409, retryable: true }, // a process in the machine uses it
-  mount_refused: { status: 422, retryable: false }, // it cannot be mounted at that path of the machine: details.why
+  tree_stale: { status: 409, retryable: false }, // details.digest: the tree of the copy, or '' without a copy
+  volume_busy: { status: 409, retryable: true }, // a process in the machine uses the volume
+  mount_refused: { status: 422, retryable: false }, // the volume cannot be mounted at that path of the machine: details.why
   no_space: { status: 507, retryable: true },
   disk_full: { status: 507, retryable: false },
   checkpoint_failed: { status: 500, retryable: true },

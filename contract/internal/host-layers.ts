@@ -4,7 +4,7 @@ import { CheckpointName } from './host.ts'
 import { CommandHeader } from './host-subject.ts'
 import { As, Count, Digest, Flag, Name, wordsOf } from './values.ts'
 
-/** Values of details.why of layer_refused. */
+/** Values of `details.why` of layer_refused. */
 export const LAYER_REFUSALS = { too_large: '', too_many_entries: '', path_too_long: '' } as const
 
 export const LayerRequest = Type.Object(
@@ -133,6 +133,6 @@ export const LayersDropped = Type.Object(
   { title: 'LayersDropped', description: 'Layers that were removed, or were not here.' },
 )
 
-/** Rules of findings that are no secret. */
+/** Rules of findings that report no secret. */
 export const LAYER_NOTICE_WORDS = { too_many_findings: '', not_scanned: 'Some files were not scanned' } as const
 export const LAYER_NOTICES = wordsOf(LAYER_NOTICE_WORDS)

@@ -3,7 +3,7 @@ import { Enum } from '../schemas/common.ts'
 import { CommandHeader, Subject } from './host-subject.ts'
 import { Count, Flag, Name, wordsOf } from './values.ts'
 
-// A tree, and a command's changes to it, travel as entries: a line of JSON each, then the content of a file. Paths are relative to the
+// A tree, and a command's changes to a tree, are sent as entries: a line of JSON, then the content of a file. Paths are relative to the
 // guest's /home/user; '' is the root.
 
 export const TreeApplyRequest = Type.Object(

@@ -36,7 +36,7 @@ export const Fenced = Type.Object(CommandHeader.properties, { title: 'Fenced', d
 export const Resources = Type.Object({ cpu_millis: Count(), memory_mib: Count(), disk_gib: Count() }, { title: 'Resources' })
 export type Resources = Static<typeof Resources>
 
-/** Volumes of one machine. A volume keeps its mount slot until detachment, across suspends and restores. */
+/** Mount slots of one machine. A volume keeps its slot until it is detached, across suspends and restores. */
 export const VOLUME_PLACES = LIMITS.volume.attachments_per_workspace_max
 
 export const Volume = Type.Object(

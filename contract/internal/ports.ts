@@ -4,12 +4,12 @@ import { PORT_REFUSALS, type PortRefusal } from '../port-refusals.ts'
 import { Enum, Nullable } from '../schemas/common.ts'
 import { Count } from './values.ts'
 
-// Frames between portd and the cell: one line of JSON each, an object with one field, which names the frame.
+// Messages between portd and the cell. Each is a line of JSON: an object with one field, whose name is the kind of frame.
 
-/** Version 2 added `known`, `settle` and `settled`, version 3 `look` and `listeners`. The cell also speaks to older proxies. */
+/** Version 2 added `known`, `settle` and `settled`; version 3 `look` and `listeners`. The cell still supports older proxies. */
 export const PORT_PROTOCOL = 3
 
-/** Credentials that a port accepts. A link is not accepted itself: it is exchanged for its cookie. */
+/** Credentials for a port. A link is not accepted for requests: a visitor exchanges the link for a cookie. */
 export const CREDENTIAL_KINDS = ['token', 'link', 'cookie', 'callback'] as const
 export type CredentialKind = (typeof CREDENTIAL_KINDS)[number]
 
@@ -80,7 +80,7 @@ export const SettleFrame = Type.Object(
   { title: 'SettleFrame', description: 'portd answers when every stream of the leases cut so far has ended.' },
 )
 
-/** Frames of portd. */
+/** Frames that portd sends. */
 export const FROM_PROXY = {
   hello: HelloFrame,
   ask: AskFrame,
@@ -149,7 +149,7 @@ export const ListenersFrame = Type.Object(
 
 type Framed<K extends string, T> = { [P in K]: T }
 
-/** Frames of the cell. */
+/** Frames that the cell sends. */
 export type ToProxy =
   | Framed<'grant', GrantFrame>
   | Framed<'known', Static<typeof KnownFrame>>

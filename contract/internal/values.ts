@@ -10,10 +10,10 @@ export const Name = (description?: string) => Type.String({ maxLength: 512, ...d
 export const Digest = (description?: string) => Type.String({ pattern: '^[0-9a-f]{64}$', ...described(description) })
 export const Flag = (description?: string) => Type.Optional(Type.Boolean(described(description)))
 
-/** Go writes an empty list as null. */
+/** Null stands for an empty list, because Go writes one as null. */
 export const ListOf = <T extends TSchema>(item: T, description?: string) => Nullable(Type.Array(item, described(description)))
 
-/** A message as a field with a description of its own. */
+/** A message that is used as a field, with a description of its own. */
 export const As = <P extends TProperties>(message: TObject<P>, description: string) =>
   Type.Object(message.properties, { title: (message as { title?: string }).title ?? '', description })
 

@@ -6,14 +6,14 @@ export interface LanguageVersion {
 
 export interface Language {
   name: string
-  /** The first is the default. */
+  /** The first version is the default. */
   versions: readonly [LanguageVersion, ...LanguageVersion[]]
 }
 
 const debian = (version: string, ...packages: string[]): LanguageVersion => ({ version, packages })
 const node = (version: string): LanguageVersion => ({ version, npm: `node@${version}` })
 
-/** In Debian 12 and npm. */
+/** Versions that Debian 12 and npm provide. */
 export const LANGUAGES: readonly Language[] = [
   { name: 'c', versions: [debian('12', 'build-essential', 'pkg-config')] },
   { name: 'go', versions: [debian('1.19', 'golang-go')] },
@@ -30,7 +30,7 @@ export function findLanguage(name: string, version?: string): LanguageVersion | 
   return version === undefined ? versions?.[0] : versions?.find((one) => one.version === version)
 }
 
-/** The egress mode `auto` allows these for a build. */
+/** Hosts that the egress mode `auto` allows for a build. */
 export const PACKAGE_HOSTS: readonly { host: string; ports: readonly number[] }[] = [
   { host: 'deb.debian.org', ports: [80, 443] },
   { host: 'security.debian.org', ports: [80, 443] },

@@ -65,7 +65,7 @@ export const PasswordResetRequest = Type.Object(
 export const EmailChangeRequest = Type.Object({ new_email: Email() }, { ...strict, title: 'EmailChangeRequest' })
 export const CodeRequest = Type.Object({ code: Code }, { ...strict, title: 'CodeRequest' })
 
-/** Does not reveal whether an account exists. */
+/** Every address gets this answer: it does not reveal accounts. */
 export const Accepted = Type.Object(
   { status: Type.Literal('accepted', { description: 'If the address is what the call is about, a mail is on its way' }) },
   { title: 'Accepted' },

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 import { ALLOWANCE_NAMES, PeriodView } from './spend.ts'
 
-/** `manual`: an operator marks invoices paid. `stripe`: Stripe collects and reports payments. */
+/** `manual`: an operator marks invoices as paid. `stripe`: Stripe collects invoices and reports payments. */
 export const PAYMENTS = ['manual', 'stripe'] as const
 export type Payment = (typeof PAYMENTS)[number]
 

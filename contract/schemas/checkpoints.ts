@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FreeText, List, Nullable, ResourcesView, strict, Timestamp, Uuid, Enum } from './common.ts'
 
-/** `recovery`: before a reset, a restore in place or an adoption. `fork` includes adoption. */
+/** `recovery`: made before a reset, a restore in place or an adoption. `fork` includes adoptions. */
 export const CHECKPOINT_KINDS = ['suspend', 'fork', 'snapshot', 'recovery'] as const
 
 export const Checkpoint = Type.Object(

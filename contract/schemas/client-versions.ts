@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { Nullable, Enum } from './common.ts'
 
-/** App, "Client versions". */
+/** See the specification (App, "Client versions"). */
 export const ClientVersions = Type.Object(
   {
     clients: Type.Array(

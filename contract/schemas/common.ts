@@ -1,7 +1,7 @@
 import Type, { type Static, type TSchema } from 'typebox'
 import { LIMITS } from '../limits.ts'
 
-/** Unknown names are refused. */
+/** Objects with unknown fields are refused. */
 export const strict = { additionalProperties: false } as const
 
 export const Uuid = (description?: string) => Type.String({ format: 'uuid', ...(description === undefined ? {} : { description }) })
@@ -13,14 +13,14 @@ export function Enum<const W extends readonly string[]>(words: W, options: { des
   return Type.Unsafe<W[number]>({ type: 'string', enum: [...words], ...options })
 }
 
-/** By code points: not every consumer of the description supports \p. */
+/** Lists code points, because not every consumer of the OpenAPI document supports \p. */
 const TEXT_PATTERN = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$'
 
-/** PostgreSQL can store it and a terminal can show it. UTF-8 would alter lone surrogates. */
+/** Text that PostgreSQL can store and a terminal can show. Lone surrogates are refused, because UTF-8 would alter them. */
 export const Text = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: TEXT_PATTERN, ...options })
 
-/** With line breaks. */
+/** Text that may contain line breaks. */
 export const FreeText = (options: { minLength: number; maxLength: number; description?: string }) =>
   Type.String({ pattern: '^[^\\u0000\\ud800-\\udfff]*$', ...options })
 
@@ -33,7 +33,7 @@ export const PageQuery = {
   ),
 }
 
-/** App, "Conventions". */
+/** See the specification (App, "Conventions"). */
 export const List = <T extends TSchema>(item: T, title: string) =>
   Type.Object({ data: Type.Array(item), next_cursor: Nullable(Type.String({ description: 'null on the last page' })) }, { title })
 

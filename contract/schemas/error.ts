@@ -11,7 +11,7 @@ export const Issue = Type.Object(
 )
 export type Issue = Static<typeof Issue>
 
-/** App, "Error envelope". */
+/** See the specification (App, "Error envelope"). */
 export const ErrorEnvelope = Type.Object(
   {
     error: Type.Object({

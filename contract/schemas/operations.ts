@@ -19,7 +19,7 @@ export const OperationError = Type.Object(
   { title: 'OperationError' },
 )
 
-/** App, "Operation". */
+/** See the specification (App, "Operation"). */
 export const Operation = Type.Object(
   {
     id: Uuid(),

@@ -18,7 +18,7 @@ export const ENTITLEMENTS = [
 ] as const
 export type EntitlementName = (typeof ENTITLEMENTS)[number]
 
-/** A limit, no limit, or not set by the plan. */
+/** A limit, no limit, or a limit that the plan does not set. */
 const Entitlement = Type.Object(
   {
     name: Enum(ENTITLEMENTS),

@@ -2,9 +2,9 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../limits.ts'
 import { FreeText, List, Nullable, strict, Timestamp, Uuid } from './common.ts'
 
-/** The agent's port: no app can listen on it, and no caller can reach it. */
+/** Port of the agent. No app can listen on this port, and no caller can reach it. */
 export const AGENT_PORT = 65_100
-/** The app gets no request below it. */
+/** The service itself answers requests below this path. */
 export const RESERVED_PATH = '/__service'
 
 export const PortNumber = Type.Integer({
@@ -13,7 +13,7 @@ export const PortNumber = Type.Integer({
   description: `A TCP port on which something in the workspace listens on 0.0.0.0; ${AGENT_PORT} is the service's own`,
 })
 
-/** Cell, "Port access records". */
+/** See the specification (Cell, "Port access records"). */
 export const Port = Type.Object(
   {
     workspace_id: Uuid(),

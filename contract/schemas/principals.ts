@@ -5,7 +5,7 @@ import { List, Nullable, Timestamp, Uuid, Enum } from './common.ts'
 export const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 export const Role = Enum(ROLES)
 
-/** App, "Principal". */
+/** See the specification (App, "Principal"). */
 export const Principal = Type.Object(
   {
     type: Enum(['user', 'api_key']),

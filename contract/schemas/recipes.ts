@@ -14,7 +14,7 @@ const Path = (description: string) => Text({ minLength: 1, maxLength: LIMITS.fil
 const Mode = Type.String({ pattern: '^[0-7]{3,4}$', description: 'In octal digits' })
 const Env = TemplateSettings.properties.env
 
-/** A string is a script of /bin/sh, a list a program with arguments. */
+/** A string is a script for /bin/sh. A list is a program with its arguments. */
 export const RunStep = Type.Object(
   {
     run: Type.Union([

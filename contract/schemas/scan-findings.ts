@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 
-/** The value is never returned. */
+/** A finding never contains the secret's value. */
 export const ScanFinding = Type.Object(
   {
     path: Type.String({ description: 'Absolute' }),

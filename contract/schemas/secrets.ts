@@ -4,7 +4,7 @@ import { TOOLS } from '../tools.ts'
 import { FreeText, List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 
 export const RESERVED_SECRET_PREFIX = 'SERVICE_'
-/** A secret can be bound only if both commands and terminals may use it. */
+/** A secret can be bound only if commands and terminals may both use it. */
 export const TOOLS_OF_BINDINGS = ['exec', 'pty'] as const
 
 const Name = Type.String({
@@ -26,8 +26,8 @@ const AllowedTools = Type.Array(Enum(TOOLS), {
 })
 
 /**
- * The proxy injects the value; no workspace sees it. It replaces the placeholder in headers and the query, and sets the header, user or
- * parameter named here.
+ * The proxy injects the value, so no workspace has it. The value replaces the placeholder in headers and the query, and sets the header,
+ * user or parameter named here.
  */
 export const SecretHost = Type.Object(
   {
@@ -81,7 +81,7 @@ const Hosts = Nullable(
   }),
 )
 
-/** Normalised name, sorted ports, at most one injection target. */
+/** Normalized host name, sorted ports, and at most one place for the value. */
 export interface NormalSecretHost {
   host: string
   ports: number[]
@@ -118,7 +118,7 @@ export const SecretUpdate = Type.Object(
 )
 export type SecretUpdate = Static<typeof SecretUpdate>
 
-/** App, "Secret". */
+/** See the specification (App, "Secret"). */
 export const Secret = Type.Object(
   {
     id: Uuid(),
@@ -161,7 +161,7 @@ export const SecretVersion = Type.Object(
 export type SecretVersion = Static<typeof SecretVersion>
 export const SecretVersionList = List(SecretVersion, 'SecretVersionList')
 
-/** App, "Secret". */
+/** See the specification (App, "Secret"). */
 export const BINDING_STATUSES = ['available', 'not_allowed', 'deleted'] as const
 export type BindingStatus = (typeof BINDING_STATUSES)[number]
 

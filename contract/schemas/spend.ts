@@ -4,10 +4,10 @@ import { List, Nullable, PageQuery, strict, Timestamp, Uuid, Enum } from './comm
 
 export const ALLOWANCE_NAMES = ['cpu_hours', 'ram_gib_hours'] as const
 export type Allowance = (typeof ALLOWANCE_NAMES)[number]
-/** Seconds in an hour. */
+/** Meter units in an hour: usage is counted in seconds. */
 export const METER_UNITS = 3600
 
-/** App, "Usage and spend", `spend_cap`. */
+/** See the specification (App, "Usage and spend", `spend_cap`). */
 export const SPEND_CAP_STATES = ['unavailable', 'off', 'paused', 'within_allowance', 'accruing', 'warning', 'reached'] as const
 
 const minor = Nullable(Type.Integer({ description: 'Smallest units of the currency' }))
@@ -44,7 +44,7 @@ export const Spend = Type.Object(
 )
 export type Spend = Static<typeof Spend>
 
-/** App, "Usage and spend", spend policy. */
+/** See the specification (App, "Usage and spend", spend policy). */
 export const OVERAGE_STATES = ['unavailable', 'off', 'on', 'paused'] as const
 
 const Rates = Type.Object(

@@ -79,7 +79,7 @@ export const TemplateSettingsInput = Type.Object(
 )
 export type TemplateSettingsInput = Static<typeof TemplateSettingsInput>
 
-/** Too many and invalid paths have their own reasons: the schema does not check them. */
+/** The schema does not check number and form of paths, because these refusals have reasons of their own. */
 const AcknowledgedFindings = Type.Array(FreeText({ minLength: 0, maxLength: LIMITS.file.path_bytes_max }), {
   maxItems: 10_000,
   description: 'Absolute paths of files that may hold what looks like a secret; at most 200',

@@ -8,7 +8,7 @@ const NAME = 'Bytes that are not UTF-8 are shown escaped (`\\xff`); a path with 
 const Count = Type.Integer({ minimum: 0 })
 const Digest = Type.String({ ...Sha256, description: 'Of what a file holds; null: it is none' })
 
-/** A symbolic link is described, not followed. */
+/** Describes a symbolic link instead of following it. */
 export const TemplateFile = Type.Object(
   {
     path: Type.String({ description: NAME }),
@@ -26,7 +26,7 @@ export const TemplateFile = Type.Object(
 export type TemplateFile = Static<typeof TemplateFile>
 export const TemplateFileList = List(TemplateFile, 'TemplateFileList')
 
-/** `before` is of the version given as `against`. */
+/** `before` is the entry in the version given as `against`. */
 export const TemplateFileChange = Type.Object(
   {
     path: Type.String({ description: NAME }),

@@ -25,7 +25,7 @@ const run = {
   env: Type.Optional(Type.Record(Name, Text, { ...strict, maxProperties: 200 })),
 }
 
-/** At each cold start; the next starts after exit code 0. */
+/** Runs at each cold start. The next command starts after exit code 0. */
 export const StartCommand = Type.Object(
   {
     ...run,
@@ -39,7 +39,7 @@ export type StartCommand = Static<typeof StartCommand>
 
 export const RESTARTS = ['always', 'on_failure', 'never'] as const
 
-/** After the start commands. It does not block parking or suspension. */
+/** Starts after the start commands. A running service does not prevent parking or suspension. */
 export const Service = Type.Object(
   {
     ...run,
@@ -81,7 +81,7 @@ export const TemplateInput = Type.Object(
 )
 export type TemplateInput = Static<typeof TemplateInput>
 
-/** `template_versions.settings`. */
+/** Content of the column `template_versions.settings`. */
 export const TemplateSettings = Type.Object(
   {
     env: Type.Record(Name, Text, { ...strict, maxProperties: 200, description: 'Environment of every command' }),
@@ -122,7 +122,7 @@ export const TemplateSettings = Type.Object(
 )
 export type TemplateSettings = Static<typeof TemplateSettings>
 
-/** Not expressible in the schema. */
+/** Rules that the schema cannot express. */
 export function templateSettingsProblems(settings: TemplateSettings): string[] {
   const { env, inputs, defaults, ceiling } = settings
   const above = (['cpu_millis', 'memory_mib', 'disk_gib'] as const).filter((name) => defaults[name] > ceiling[name])
@@ -182,7 +182,7 @@ export function secretInputs({ inputs }: Pick<TemplateSettings, 'inputs'>, which
   return secret.map(([name]) => name).sort()
 }
 
-/** Text inputs become environment variables. */
+/** Inputs that are text become environment variables. */
 export function textInputs({ inputs }: Pick<TemplateSettings, 'inputs'>): string[] {
   return Object.keys(inputs).filter((name) => inputs[name] !== undefined && !isSecret(inputs[name]))
 }

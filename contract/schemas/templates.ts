@@ -8,7 +8,7 @@ import { AgentLabel, Tools } from './tool-tokens.ts'
 import { DISK_LAYOUTS, GivenInputs, WorkspaceKey } from './workspaces.ts'
 
 export const TemplateSlug = Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' })
-/** An installation may add these templates later. */
+/** Reserved for templates that an installation may add later. */
 export const RESERVED_TEMPLATE_SLUGS: readonly string[] = ['base', 'node', 'python', 'browser', 'code-interpreter', 'desktop']
 export const VersionNumber = Type.Integer({ minimum: 1, maximum: 2_147_483_647 })
 
@@ -32,7 +32,7 @@ export const TemplateList = List(Template, 'TemplateList')
 
 export const WARM_STATES = ['none', 'making', 'ready', 'failed'] as const
 
-/** With settings.warm. */
+/** State of a version with settings.warm. */
 export const WarmVersion = Type.Object(
   {
     state: Enum(WARM_STATES, {

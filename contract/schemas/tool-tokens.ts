@@ -19,7 +19,7 @@ export const Tools = Type.Array(Enum(TOOLS), {
 export const ToolTokenRequest = Type.Object({ agent_label: Type.Optional(AgentLabel), tools: Type.Optional(Tools) }, strict)
 export type ToolTokenRequest = Static<typeof ToolTokenRequest>
 
-/** App, "Tool token". */
+/** See the specification (App, "Tool token"). */
 export const ToolToken = Type.Object(
   {
     token: Type.String(),
@@ -38,7 +38,7 @@ export const ToolToken = Type.Object(
 )
 export type ToolToken = Static<typeof ToolToken>
 
-/** App, "Agent session". */
+/** See the specification (App, "Agent session"). */
 export const AgentSession = Type.Object(
   {
     id: Uuid(),
@@ -54,7 +54,7 @@ export type AgentSession = Static<typeof AgentSession>
 export const AgentSessionList = List(AgentSession, 'AgentSessionList')
 export const AgentSessionQuery = Type.Object({ ...PageQuery })
 
-/** RFC 7517. */
+/** A JSON Web Key Set (RFC 7517). */
 export const ToolTokenKeys = Type.Object(
   {
     keys: Type.Array(

@@ -3,7 +3,7 @@ import { APP_REASONS } from '../errors.ts'
 import { Nullable, Timestamp, Uuid, Enum } from './common.ts'
 import { ALLOWANCE_NAMES, PeriodView, SpendCapView } from './spend.ts'
 
-/** App, "Usage and spend". As seen by the machine: egress is sent. */
+/** See the specification (App, "Usage and spend"). Directions are those of the machine: egress is what it sends. */
 export const METERS = [
   'cpu_seconds',
   'memory_gib_seconds',

@@ -4,7 +4,7 @@ import { ATTACHMENT_MODES, ATTACHMENT_STATES, VOLUME_STATES } from '../states/vo
 import { List, Nullable, PageQuery, strict, Text, Timestamp, Uuid, Enum } from './common.ts'
 import { Operation } from './operations.ts'
 
-/** App, "Volume". */
+/** See the specification (App, "Volume"). */
 export const VolumeAttachment = Type.Object(
   {
     volume_id: Uuid(),

@@ -13,7 +13,7 @@ export const MODES = ['processful', 'file_first'] as const
 export const DISK_LAYOUTS = ['legacy', 'layered'] as const
 export type Mode = (typeof MODES)[number]
 
-/** App, "Suspend request". */
+/** See the specification (App, "Suspend request"). */
 export const SuspendRequest = Type.Object(
   {
     requested_at: Timestamp(),
@@ -26,7 +26,7 @@ export type SuspendRequest = Static<typeof SuspendRequest>
 
 export const IDLE_BASES = ['default', 'fixed', 'learned', 'session', 'never'] as const
 
-/** Activity of the last seconds may be missing. */
+/** Activity is stored with a delay of seconds. */
 export const RecentActivity = Type.Object({
   active_at: Timestamp('Of any kind'),
   tool_call_at: Nullable(Timestamp()),
@@ -53,7 +53,7 @@ export const Idle = Type.Object(
   { title: 'Idle' },
 )
 
-/** App, "Workspace (view)". */
+/** See the specification (App, "Workspace (view)"). */
 export const Startup = Type.Object(
   {
     state: Enum(['pending', 'running', 'ready', 'failed']),
@@ -82,7 +82,7 @@ export const Origin = Type.Union(
 )
 export type Origin = Static<typeof Origin>
 
-/** App, "Workspace (view)". */
+/** See the specification (App, "Workspace (view)"). */
 export const Workspace = Type.Object(
   {
     id: Uuid(),
@@ -156,7 +156,7 @@ export const WorkspaceQuery = Type.Object({ ...filters, organization_id: Type.Op
 export type WorkspaceQuery = Static<typeof WorkspaceQuery>
 export const OrganizationWorkspaceQuery = Type.Object(filters)
 
-/** The rules of inputs name bad ones, as 422 with a reason (App, "Open rules" 6). */
+/** The schema accepts all inputs, because the rules of inputs refuse bad ones by name (422 with a reason; App, "Open rules" 6). */
 export const GivenInputs = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: { description: `Text of at most ${LIMITS.input.bytes_max} bytes without CR, LF and NUL` },
@@ -205,7 +205,7 @@ export const OpenRequest = Type.Object(
 )
 export type OpenRequest = Static<typeof OpenRequest>
 
-/** A reopen does not apply these. */
+/** Fields of an open that have no effect on an existing workspace. */
 export const IGNORABLE = ['template', 'base', 'caps', 'inputs', 'idle_policy', 'background_seconds'] as const
 export type Ignorable = (typeof IGNORABLE)[number]
 

@@ -6,13 +6,13 @@ export const COMMANDS = [
   'suspend',
   'resume',
   'resume_and_wait', // resume with Prefer: wait
-  'fork', // of the source
-  'fork_tree', // of a file-first source
+  'fork', // on the source
+  'fork_tree', // on a file-first source
   'snapshot',
   'save_as_template',
-  'restore', // in place
-  'adopt', // of the workspace that continues
-  'adopted', // of the relative whose memory and disk are adopted
+  'restore', // a restore in place
+  'adopt', // on the workspace that continues
+  'adopted', // on the relative whose memory and disk are adopted
   'delete_checkpoint',
   'reset',
   'delete',
@@ -61,13 +61,13 @@ export type Outcome =
       desired_state: 'running' | 'suspended' | 'deleted'
     }
   | { kind: 'join' }
-  /** Starts no operation. */
+  /** The command is done without an operation. */
   | { kind: 'proceed' }
-  /** Decides by the state, if that starts no operation; else operation_in_progress. */
+  /** If the state's own outcome starts no operation, that outcome; else refused as operation_in_progress. */
   | { kind: 'by_state' }
-  /** Decides by the state, even if that starts an operation. */
+  /** The state's own outcome, even if it starts an operation. */
   | { kind: 'as_if_free' }
-  /** Decides by the state if the machine runs; else refuses. */
+  /** The state's own outcome if the machine runs; else refused. */
   | { kind: 'when_running'; otherwise: RefusalReason }
 
 const refuse = (reason: RefusalReason): Outcome => ({ kind: 'refuse', reason })
@@ -97,7 +97,7 @@ const volumes = (desired_state: 'running' | 'suspended') => ({
 type Row = Record<Command, Outcome>
 type PartialRow = Partial<Row>
 
-/** App, "Lifecycle rules". They override everything else. */
+/** A deleted workspace refuses commands before any other rule applies (App, "Lifecycle rules"). */
 export const DELETED_COMMANDS: Row = {
   open: refuse('workspace_deleted'),
   suspend: refuse('workspace_deleted'),
@@ -123,7 +123,7 @@ export const DELETED_COMMANDS: Row = {
   ports: refuse('workspace_deleted'),
 }
 
-/** Refused in every state. */
+/** Commands that a mode refuses in every state. */
 export const MODE_COMMANDS: Record<'processful' | 'file_first', PartialRow> = {
   processful: { fork_tree: refuse('not_supported_for_mode') },
   file_first: {
@@ -178,10 +178,10 @@ const HELD: Row = {
   tool_token: busy,
   attach_volume: busy,
   detach_volume: busy,
-  ports: proceed, // does not touch the workspace itself
+  ports: proceed, // changes of access do not touch the workspace itself
 }
-const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token asked while suspending or before a resume started
-/** App, "Workspace observed state". Tools are served. */
+const waits_for_memory = refuse('workspace_not_running') // App, "Reasons": a token requested while the workspace suspends or before a resume starts
+/** Tools are served while the workspace starts (App, "Workspace observed state"). */
 const STARTING: Row = {
   ...HELD,
   open: join,
@@ -189,10 +189,10 @@ const STARTING: Row = {
   resume_and_wait: join,
   tool_token: { kind: 'when_running', otherwise: 'operation_in_progress' },
 }
-/** The workspace keeps its state. */
+/** The workspace remains in its state meanwhile. */
 const COPIED: Row = { ...HELD, open: by_state, resume_and_wait: by_state, tool_token: by_state }
 
-/** The operation's kind decides, not the state. */
+/** While an operation runs, its kind decides instead of the state. */
 export const LOCKED_COMMANDS: Record<LockRole, Row> = {
   open: STARTING,
   resume: { ...STARTING, tool_token: { kind: 'when_running', otherwise: 'workspace_not_running' } },
@@ -209,13 +209,13 @@ export const LOCKED_COMMANDS: Record<LockRole, Row> = {
   move: HELD,
   volume_create: HELD,
   volume_delete: HELD,
-  // Short, and the workspace keeps its state.
+  // These operations are short, and the workspace remains in its state.
   volume_attach: COPIED,
   volume_detach: COPIED,
   delete: DELETED_COMMANDS,
 }
 
-/** The next open repairs such a state, and delete is accepted. */
+/** A state without its operation is inconsistent. The next open repairs it, and delete is accepted. */
 const WITHOUT_OPERATION: Row = {
   open: start,
   suspend: refuse('not_running'),
@@ -235,7 +235,7 @@ const WITHOUT_OPERATION: Row = {
   suspend_when_idle: refuse('not_running'),
   cancel_suspend_when_idle: proceed,
   idle_policy: proceed,
-  tool_token: refuse('not_running'), // no operation is running that would end it
+  tool_token: refuse('not_running'), // no running operation would end this state
   attach_volume: refuse('not_running'),
   detach_volume: refuse('not_running'),
   ports: proceed,
@@ -268,7 +268,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
     adopted: proceed,
     tool_token: proceed,
   },
-  // An open starts from the current disk. If that fails, a restore or an adoption leaves it suspended at the chosen checkpoint.
+  // An open starts from the current disk. If it fails, a restore or an adoption leaves the workspace suspended at the chosen checkpoint.
   failed: { ...WITHOUT_OPERATION, ...volumes('running'), restore: changeless('suspended').restore, adopt: changeless('suspended').adopt },
   creating: WITHOUT_OPERATION,
   starting: WITHOUT_OPERATION,
@@ -280,7 +280,7 @@ export const STATE_COMMANDS: Record<ObservedState, Row> = {
   deleted: DELETED_COMMANDS,
 }
 
-/** Takes precedence over errors of the request. */
+/** Checked first, because this refusal takes precedence over errors of the request. */
 export function refusedAlways(seen: CommandFacts, command: Command): RefusalReason | null {
   const decision = ofEveryState(seen, command)
   return decision?.kind === 'refuse' ? decision.reason : null
@@ -296,7 +296,7 @@ export interface CommandFacts {
 
 export type Decision = Exclude<Outcome, { kind: 'by_state' | 'as_if_free' | 'when_running' }>
 
-/** The only reader of the tables above, in order of precedence. */
+/** All decisions use this function, which applies the tables above in order of precedence. */
 export function decide(seen: CommandFacts, command: Command): Decision {
   const always = ofEveryState(seen, command)
   if (always !== undefined) return always
@@ -317,7 +317,7 @@ function ofEveryState(seen: CommandFacts, command: Command): Decision | undefine
   return refused && settled(refused)
 }
 
-/** Joins the running delete, if the lifetime allows the command at all (App, "Close"). */
+/** The command joins the running delete, if the workspace's lifetime permits the command at all (App, "Close"). */
 function ofDeleted({ lifetime }: CommandFacts, command: Command): Decision {
   const outcome = settled(DELETED_COMMANDS[command])
   const is_refused_alive = LIFETIME_COMMANDS[lifetime][command] !== undefined

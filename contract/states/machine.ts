@@ -1,4 +1,4 @@
-/** App, "Workspace observed state". */
+/** States of a workspace (App, "Workspace observed state"). */
 export const OBSERVED_STATES = [
   'creating',
   'starting',
@@ -14,7 +14,7 @@ export const OBSERVED_STATES = [
 ] as const
 export type ObservedState = (typeof OBSERVED_STATES)[number]
 
-/** A step of an operation, or a crash. */
+/** A step of an operation, or a crash of the machine. */
 export const MACHINE_EVENTS = [
   'start_admitted', // an open has capacity and begins
   'started', // the commit of an open
@@ -28,8 +28,8 @@ export const MACHINE_EVENTS = [
   'fork_admitted',
   'captured', // a fork has its source's state, but does not run yet
   'forked', // the commit of a fork: the target runs
-  'fork_failed', // after the capture: an open restores it
-  'fork_lost', // before the capture: nothing can be opened
+  'fork_failed', // the capture is complete, so an open can restore it
+  'fork_lost', // the capture is not complete, so nothing can be opened
   'snapshot_begun',
   'startup_begun', // a failed startup is run again
   'volumes_begun', // a volume is attached or detached
@@ -37,13 +37,13 @@ export const MACHINE_EVENTS = [
   'reset', // the commit of a reset: only the template's content is left
   'restored', // the commit of a restore in place or an adoption: the workspace is the checkpoint
   'died', // the engine exited by itself
-  'lost', // an operation found its machine dead
+  'lost', // an operation found that its machine had died
   'delete_begun',
   'deleted',
 ] as const
 export type MachineEvent = (typeof MACHINE_EVENTS)[number]
 
-/** null: no meaning in this state; the sender has lost a race. */
+/** null: the event has no meaning in this state, because another event came first. */
 type Row = Record<ObservedState, ObservedState | null>
 
 const NOTHING: Row = {
@@ -61,8 +61,8 @@ const NOTHING: Row = {
 }
 
 /**
- * In `starting`, `suspending`, `resuming` and `forking` a crash changes nothing: only the operation knows whether a finished checkpoint
- * makes the dead machine irrelevant.
+ * In `starting`, `suspending`, `resuming` and `forking` a crash does not change the state. Only the operation can decide whether a finished
+ * checkpoint makes the dead machine irrelevant.
  */
 export const MACHINE_STATES: Record<MachineEvent, Row> = {
   start_admitted: { ...NOTHING, creating: 'starting', starting: 'starting', failed: 'starting' },
@@ -82,7 +82,7 @@ export const MACHINE_STATES: Record<MachineEvent, Row> = {
   snapshot_begun: { ...NOTHING, running: 'running', suspended: 'suspended' },
   startup_begun: { ...NOTHING, running: 'running' },
   volumes_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed' },
-  // A repeat after the commit leaves the committed state.
+  // A repeat after the commit does not change the committed state.
   replace_begun: { ...NOTHING, running: 'running', suspended: 'suspended', failed: 'failed', starting: 'starting', resuming: 'resuming' },
   reset: { ...NOTHING, running: 'starting', suspended: 'suspended' },
   restored: { ...NOTHING, running: 'resuming', suspended: 'suspended', failed: 'suspended' },

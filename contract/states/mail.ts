@@ -2,7 +2,7 @@
 export const EMAIL_TOKEN_PURPOSES = ['verify_email', 'reset_password', 'change_email'] as const
 export type EmailTokenPurpose = (typeof EMAIL_TOKEN_PURPOSES)[number]
 
-/** The first five contain a link. Their text is decided when they are sent: the request reveals nothing about the account. */
+/** The first five contain a link. Their text is chosen when they are sent, so the request reveals nothing about the account. */
 export const MAIL_KINDS = [
   'verify_email',
   'reset_password',

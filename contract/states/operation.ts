@@ -1,4 +1,4 @@
-/** App, "Operation", with Berth’s own kinds. */
+/** Kinds of the specification (App, "Operation"), and Berth’s own. */
 export const OPERATION_KINDS = [
   'open',
   'suspend',

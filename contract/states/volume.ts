@@ -1,4 +1,4 @@
-/** App, "Volume", completed by docs/decisions/volumes.md. */
+/** See the specification (App, "Volume") and docs/decisions/volumes.md. */
 export const VOLUME_STATES = ['creating', 'available', 'deleting', 'deleted', 'failed'] as const
 export type VolumeState = (typeof VOLUME_STATES)[number]
 

@@ -10,7 +10,7 @@ export const AUDIT_COMMANDS: Record<string, Command> = {
   'audit verify': { synopsis: '[--ends FILE]', run: verify },
 }
 
-/** Operators keep the ends of chains elsewhere: with --ends, they show whether a chain was rewritten as a whole. */
+/** Operators store the ends of chains elsewhere. --ends compares them and so detects a chain that was rewritten as a whole. */
 async function verify(argv: string[], { db, output }: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { ends: { type: 'string' } } })
   const kept = values.ends === undefined ? [] : endsIn(await readFile(values.ends, 'utf8'))
@@ -28,7 +28,7 @@ async function verify(argv: string[], { db, output }: Context): Promise<void> {
   if (waiting > 0) output.note(`${waiting} records wait for their link`)
 }
 
-/** An end older than all records of its chain proves nothing. */
+/** A stored end older than all records of its chain proves nothing, so it is ignored. */
 async function brokenIn(db: Context['db'], { chain_id, end, dropped }: Chain, kept: KeptEnd | undefined): Promise<Broken | null> {
   let link: Link = dropped
   while (link.sequence < end.sequence) {

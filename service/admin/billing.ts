@@ -26,7 +26,7 @@ async function showInvoices(argv: string[], { db, output }: Context): Promise<vo
   show(output, await listInvoicesOf(db, id), values.json)
 }
 
-/** Paid and void are final. The same transaction updates the organization's right to start workspaces. */
+/** Paid and void are final. The same transaction updates whether the organization may start workspaces. */
 async function end(argv: string[], { clock, output, change }: Context, state: 'paid' | 'void'): Promise<void> {
   const id = idOf(words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'invoice').invoice, 'INVOICE')
   const now = clock.now()
@@ -45,7 +45,7 @@ async function end(argv: string[], { clock, output, change }: Context, state: 'p
   output.note(`Invoice ${row.number} is ${state}`)
 }
 
-/** The api does the same on a timer. */
+/** Closes billing periods now. The api also does this on a timer. */
 async function closeAll(argv: string[], { db, output, clock, ids }: Context): Promise<void> {
   parseArgs({ args: argv, options: {} })
   const by = byOperator({ clock, ids })

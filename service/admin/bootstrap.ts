@@ -16,7 +16,7 @@ import { checkSettings } from './template-settings.ts'
 
 const DATABASE_WAIT_MS = 60_000
 
-/** It may run again after any interruption. */
+/** Each step is repeatable, so setup may run again after any interruption. */
 export async function bootstrap(config: SetupConfig): Promise<void> {
   await databaseAnswers(config)
   if (config.embedded) await createLogins(config.database_url)
@@ -33,19 +33,19 @@ export async function bootstrap(config: SetupConfig): Promise<void> {
   }
 }
 
-/** A server that recovers from a crash refuses logins for a while. */
+/** PostgreSQL refuses logins for a while after a crash, so this waits until the database answers. */
 async function databaseAnswers({ database_url, embedded }: SetupConfig): Promise<void> {
   const deadline_ms = performance.now() + DATABASE_WAIT_MS
   const url = embedded ? database_url.replace(/^postgres:\/\/\/[^?]+/, 'postgres:///postgres') : database_url
   for (;;) {
     const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
-    client.on('error', () => undefined) // the pending call reports it
+    client.on('error', () => undefined) // the pending call reports the error
     try {
       await client.connect()
       if (embedded) await createDatabase(client, database_url)
       return await client.end()
     } catch (cause) {
-      await client.end().catch(() => undefined) // it never connected
+      await client.end().catch(() => undefined) // the client is not connected
       if (performance.now() > deadline_ms) throw new Error('The database does not answer', { cause })
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
@@ -58,7 +58,7 @@ async function createDatabase(client: pg.Client, url: string): Promise<void> {
   if (rowCount === 0) await client.query(`create database ${pg.escapeIdentifier(name)}`)
 }
 
-/** With an external server, one login takes both roles. */
+/** Only for the embedded server. With an external server one login has both roles. */
 async function createLogins(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
@@ -77,7 +77,7 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   const latest = await latestVersion(db, null, template.name)
   const layers = [template.digest]
   if (latest !== undefined && isDeepStrictEqual(latest.layers, layers) && isDeepStrictEqual(latest.settings, settings)) return
-  // An upgrade never allows more egress: the operator's ceiling stays.
+  // An upgrade must never allow more egress: the operator's ceiling is copied.
   const next = { organization_id: null, slug: template.name, layered: true, layers, settings, egress: latest?.egress ?? null }
   const here = { ids: at.ids, now: at.clock.now() }
   const { version } = await mutate(
@@ -90,9 +90,9 @@ async function publishTemplate(db: Db, template: PlatformTemplate, at: { clock: 
   process.stdout.write(`template ${template.name} version ${version} is published\n`)
 }
 
-/** The start script removes the file after it has shown it. */
+/** The start script shows this file and then removes it. */
 async function announce(config: SetupConfig, api_key: string | null): Promise<void> {
-  // A leftover announcement was never shown, because that start failed.
+  // An announcement that still exists was never shown, because its start failed.
   const unseen = existsSync(config.announcement_file) ? await readKey(config.first_key_file).catch(() => null) : null
   const shown = api_key ?? unseen?.api_key
   const bearer = shown ?? `$(cat ${config.first_key_file})`

@@ -8,7 +8,7 @@ import type { AuditTarget, AuditTargetKind } from '../core/changes/audit.ts'
 import type { ChangeTx } from '../core/changes/mutate.ts'
 import { findOrganization, findProject } from '../core/people/organizations/store.ts'
 
-/** Data goes to stdout, messages for people to stderr. */
+/** Data is written to stdout, messages for people to stderr. */
 export interface Output {
   line(text: string): void
   note(text: string): void
@@ -23,7 +23,7 @@ export interface Context {
   secret_keys_dir?: string
   secret_keys_command?: string
   layers_dir?: string
-  /** Work and audit record are one transaction. The command has only one connection. */
+  /** Work and audit record are one transaction. The command has only one database connection. */
   change<Result>(
     action: string,
     work: (tx: ChangeTx) => Promise<Result>,
@@ -31,7 +31,7 @@ export interface Context {
   ): Promise<Result>
 }
 
-/** Without an owner the target belongs to the installation. */
+/** A target without an owner belongs to the whole installation. */
 export function subjectOf(
   kind: AuditTargetKind,
   id: string,
@@ -43,7 +43,7 @@ export function subjectOf(
 
 export interface Command {
   synopsis: string
-  /** The command may remove a right: it waits until every process has applied that. */
+  /** The command may remove a right. It then waits until every process has applied the removal. */
   revokes?: true
   run(argv: string[], context: Context): Promise<void>
 }

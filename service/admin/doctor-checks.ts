@@ -148,7 +148,7 @@ function ofResolver({ resolver: { serving, starts } }: HostFacts): Finding {
   return finding('names', 'ok', `Machines' DNS questions are answered; the resolver died ${starts - 1} times since hostd began`)
 }
 
-/** A packet has to pass every firewall of the computer. */
+/** A packet must pass every firewall of the computer. */
 export function ofFirewalls(firewalls: FirewallFound[]): Finding[] {
   const recipe = 'npm run admin -- firewall prints the commands that let them through'
   const of = (wanted: FirewallFound['state']) => firewalls.filter(({ state }) => state === wanted)
@@ -156,7 +156,7 @@ export function ofFirewalls(firewalls: FirewallFound[]): Finding[] {
   const closed = of('closed').map(({ name, why }) => `${name} (${why ?? 'no reason is known'})`)
   if (closed.length > 0)
     return [finding('firewall', 'wrong', `Machines' packets may be dropped, since Berth could not change ${named(closed)}; ${recipe}`)]
-  // Berth cannot see whether the operator has written the rules.
+  // Berth cannot check the rules of such a firewall, so the finding only names it.
   if (of('manual').length > 0)
     return [finding('firewall', 'ok', `Yours to let machines' packets through (setting firewall): ${names(of('manual'))}; ${recipe}`)]
   const found = firewalls.length === 0 ? 'No other firewall drops what is forwarded' : `Machines' packets pass ${names(firewalls)}`
@@ -265,7 +265,7 @@ function ofBoth(stored: StoredFacts, host: HostFacts): Finding[] {
       'machines',
       'wrong',
       'Running without a machine',
-      // A hibernated workspace has only its checkpoint.
+      // A hibernated workspace needs no machine: it has only its checkpoint.
       quiet
         .filter(({ id, observed_state, disk }) => observed_state === 'running' && disk !== null && !machines.has(id))
         .map(({ id }) => id),

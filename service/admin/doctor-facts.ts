@@ -23,7 +23,7 @@ export interface DoctorPaths {
   embedded: boolean
   instance: string
   data_dir: string
-  /** Bytes that stay free; absent: none. */
+  /** Bytes that must remain free; absent: none. */
   data_reserve_bytes?: number
   run_dir: string
   hostd_socket: string
@@ -52,7 +52,7 @@ interface HostAnswer extends Pick<
   capacity: Omit<HostCapacity, 'headroom_mib'>
 }
 
-/** null: the source does not answer. */
+/** A source that does not answer is null. */
 export interface Facts {
   kernel: { release: string; cgroup: 'v1' | 'v2'; filesystems: string[]; seccomp: boolean; loop: boolean; user_is_root: boolean }
   data_free_bytes: number
@@ -66,7 +66,7 @@ export interface Facts {
   layers: { size_bytes: number }[] | null
   stored: StoredFacts | null
   clock_at: Date
-  /** Read after the database. */
+  /** Read after the database, so that counters are never below its rows. */
   counters: HostCounters[] | null
   sealing_key_files: string[]
 }
@@ -101,7 +101,7 @@ export async function firewallsOf({ hostd_socket }: DoctorPaths): Promise<Firewa
 }
 
 async function kernel(): Promise<Facts['kernel']> {
-  const text = async (file: string) => readFile(file, 'utf8').catch(() => '') // a missing file means a missing feature
+  const text = async (file: string) => readFile(file, 'utf8').catch(() => '') // a missing file means that the feature is missing
   const filesystems = (await text('/proc/filesystems')).split('\n').map((line) => line.split('\t').at(-1) ?? '')
   return {
     release: release(),
@@ -127,7 +127,7 @@ async function runs(file: string, pidOf: (text: string) => number): Promise<bool
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
     return !stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z') && (await readdir(`/proc/${pid}`)).length > 0
   } catch {
-    return false // no file, or no such process
+    return false // no file, or no process with this id
   }
 }
 
@@ -136,7 +136,7 @@ async function stored(url: string): Promise<StoredFacts | null> {
   try {
     return await readStored(db)
   } catch {
-    return null // unreachable, or without our tables
+    return null // unreachable, or without Berth's tables
   } finally {
     await db.destroy()
   }
@@ -159,7 +159,7 @@ function ask(options: http.RequestOptions): Promise<unknown> {
   })
 }
 
-/** A throw in the listener would end the doctor. */
+/** Returns null instead of throwing: an error in the listener would end the doctor. */
 function answerIn(text: string): unknown {
   try {
     return withLists(JSON.parse(text))
@@ -177,7 +177,7 @@ function hostFacts(told: HostAnswer | null): HostFacts | null {
   return { ...told, machines: ofWorkspaces(told.machines), workspaces: ofWorkspaces(told.files) }
 }
 
-/** Go encodes a nil slice as null. */
+/** Go encodes a nil slice as null, so null becomes an empty list. */
 function withLists(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withLists)
   if (typeof value !== 'object' || value === null) return value

@@ -23,7 +23,7 @@ export function unrestorableOn({ workspaces }: StoredFacts, host: HostFacts): Un
 
 export function ofMemory(stranded: UnrestorableWorkspace[], host: HostFacts, named: (list: string[]) => string): Finding[] {
   const about = ({ workspace_id, checkpoint_id, why }: UnrestorableWorkspace) => `${workspace_id} (${why}, checkpoint ${checkpoint_id})`
-  // The operator refused an engine on purpose.
+  // Checkpoints of an engine that the operator refused are expected here.
   const meant = stranded.filter(({ why }) => why === 'engine_refused')
   const unwanted = stranded.filter(({ why }) => why !== 'engine_refused')
   const old = host.machines.filter(({ engine_refused }) => engine_refused === true).map(({ workspace_id }) => workspace_id)

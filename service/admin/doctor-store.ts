@@ -17,7 +17,7 @@ export interface StoredFacts {
     active: boolean
   }[]
   states: { state: string; count: number }[]
-  /** `short`: the resources that it waits for. */
+  /** `short`: the resources for which the operation waits. */
   operations: { id: string; kind: string; state: string; age_seconds: number; attempt: number; short: string[] | null }[]
   stale_holds: string[]
   checkpoints: { id: string; workspace_id: string; engine: string }[]
@@ -39,7 +39,7 @@ export async function readStored(db: Db): Promise<StoredFacts> {
   if (about === undefined) throw new Error('The database said nothing')
   return {
     ...about,
-    // The advisory lock of service/cell/operations/ownership.ts: a 64-bit hash in two halves.
+    // Holders of the advisory lock of service/cell/operations/ownership.ts: a 64-bit hash in two halves.
     cells: await one(sql`
       select c.id, c.name, c.engine, c.seen_at, (
         select a.application_name from pg_locks l join pg_stat_activity a using (pid)

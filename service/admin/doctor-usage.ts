@@ -6,9 +6,9 @@ import { readCounters, type CountersRow } from './doctor-usage-store.ts'
 import type { Finding } from './doctor-checks.ts'
 
 const HOUR_MS = 3600_000
-/** `usage reconcile` compares more. */
+/** The doctor compares only recent hours. `usage reconcile` compares more. */
 const COMPARED_HOURS = 48
-/** The cell reads counters every 15 seconds. */
+/** The cell reads counters every 15 seconds, so older ones are reported. */
 const READ_SECONDS_MAX = 120
 
 export type HostCounters = Pick<MachineCounters, 'subject' | 'fence' | 'cpu_usec' | 'received_bytes' | 'sent_bytes'>
@@ -22,7 +22,7 @@ export async function readUsageFacts(db: Db, now: Date): Promise<UsageFacts> {
   return { ...(await reconcile(db, from, now)), counters: await readCounters(db, from) }
 }
 
-/** @param host read after the database, so its counters are never below the rows; null: hostd does not answer. */
+/** @param host must be read after the database, so that its counters are never below the rows; null: hostd does not answer. */
 export function ofUsage({ differences, late, counters }: UsageFacts, host: readonly HostCounters[] | null, now: Date): Finding[] {
   const wrong = (text: string): Finding => ({ check: 'usage', level: 'wrong', text })
   const machines = (host ?? []).filter(({ subject }) => subject.kind === 'workspace')
@@ -47,7 +47,7 @@ export function ofUsage({ differences, late, counters }: UsageFacts, host: reado
 
 function ofMachine({ subject: { id }, fence, ...now_there }: HostCounters, counters: readonly CountersRow[], now: Date): string[] {
   const row = counters.find((one) => one.workspace_id === id && one.fence === fence)
-  if (row === undefined) return [] // just started
+  if (row === undefined) return [] // the machine has just started
   const more = (['cpu_usec', 'received_bytes', 'sent_bytes'] as const).filter((name) => row[name] > now_there[name])
   const silent_seconds = Math.round((now.getTime() - row.read_at.getTime()) / 1000)
   return [

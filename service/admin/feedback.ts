@@ -19,7 +19,7 @@ async function showFeedback(argv: string[], { db, output, clock }: Context): Pro
   }
 }
 
-/** JSON leaves control characters as they are, and terminals obey them. */
+/** Escapes control characters that JSON permits but a terminal would obey. */
 function printable(json: string): string {
   return json.replaceAll(
     /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,

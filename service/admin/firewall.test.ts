@@ -24,7 +24,7 @@ const MANUAL: FirewallFound = {
   recipe: ['nft insert rule one', 'nft insert rule two'],
 }
 
-/** undefined: no hostd. */
+/** undefined: hostd does not run. */
 async function printed(found: FirewallFound[] | undefined): Promise<{ code: number; lines: string[]; notes: string[] }> {
   const hostd_socket = path.join(folder, 'hostd.sock')
   const server = http.createServer((request, response) => response.end(request.url === '/firewalls' ? JSON.stringify({ found }) : '{}'))

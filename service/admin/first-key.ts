@@ -16,10 +16,10 @@ interface At {
   ids: Ids
 }
 
-/** @returns the key's text if this call made it. */
+/** @returns the key's text if this call has made the key. */
 export async function firstKey(db: Db, file: string, at: At): Promise<string | null> {
   if (await anyApiKey(db)) return null
-  // An interrupted start finds its key in the file: no active key is lost.
+  // An interrupted start left its key in the file. Using that key loses no active key.
   const key = await readKey(file).catch(() => writeKey(file))
   const by = serviceOrigin('setup', { ids: at.ids, now: at.clock.now() })
   const { key_id, secret_sha256 } = key

@@ -49,7 +49,7 @@ async function showGrants(argv: string[], { db, output }: Context): Promise<void
   show(output, await listAllGrants(db, id), values.json)
 }
 
-/** Credit already drawn stays drawn. */
+/** Credit that was used remains used. */
 async function endGrant(argv: string[], { clock, output, change }: Context): Promise<void> {
   const grant = idOf(words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'grant').grant, 'GRANT')
   await change(

@@ -12,11 +12,11 @@ const CHANNELS: Channels = new Map([
   ['berth_revocation_api', 'berth_revocation'],
 ])
 
-/** Returns also when the time bound has passed (decision 284). */
+/** Waits for every process to apply the revocation, up to a time limit (decision 284). */
 export async function awaitRevocation(db: Db, url: string, clock: Clock): Promise<void> {
   const listener = await openListener({ url, role: null, connections_max: 1, application_name: 'berth-admin' }, CHANNELS)
   const seconds = LIMITS.credential.revocation_held_seconds_max
-  const logger = pino({ level: 'silent' }) // failed requests are retried within the bound
+  const logger = pino({ level: 'silent' }) // failed requests are repeated within the limit
   const revocations = openRevocations({ db, listener, clock, logger, listener_name: listenerOf(applicationName('api')), seconds })
   try {
     await revocations.awaitConfirmed('everywhere', new AbortController().signal)

@@ -19,11 +19,11 @@ import { AdminError, type Command, type Context, oneOf, required, show, subjectO
 const TOOL_TOKEN = 'tool-token'
 const ALL_PURPOSES = [TOOL_TOKEN, ...PURPOSES] as const
 const KEY_ID_BYTES = 4
-/** Callers page through one list for no longer. */
+/** Callers page through one list for at most a day. */
 const CURSOR_KEPT_MS = 24 * 3600 * 1000
 const TOKEN_KEPT_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 
-/** These are the service's own keys. `key create` manages the keys of callers. */
+/** Commands for the service's own keys. `key create` manages the keys of callers. */
 export const KEY_RING_COMMANDS: Record<string, Command> = {
   'keys list': { synopsis: '[--json]', run: showRings },
   'keys rotate': { synopsis: `[${ALL_PURPOSES.join(' | ')}]`, run: rotate },
@@ -58,7 +58,7 @@ function isAnnounced(key: KeyRow, keys: KeyRow[], now: Date): boolean {
   return key.created_at > (activeOf(of(key.purpose, keys), now)?.created_at ?? now)
 }
 
-/** Only api processes hold key material: each makes or reads the new key, and still reads signatures of the old one. */
+/** Only api processes have key material. Each makes or reads the new key, and still accepts signatures of the old one. */
 async function rotate(argv: string[], { output, clock, change }: Context): Promise<void> {
   const { positionals } = parseArgs({ args: argv, allowPositionals: true, options: {} })
   if (positionals.length > 1) throw new UsageError(`${String(positionals[1])} is one word too many`)
@@ -95,7 +95,7 @@ async function retire(argv: string[], { db, output, clock, change }: Context): P
   const purpose = oneOf(required(asked.purpose, 'PURPOSE'), ALL_PURPOSES, 'PURPOSE')
   const now = clock.now()
   const refusal = purpose === TOOL_TOKEN ? await signingRefusal(db, asked.key_id, now) : await ringRefusal(db, purpose, asked.key_id, now)
-  // Signatures of a lost key are refused already: its row has no use.
+  // No process can verify signatures of a lost key any more, so its row has no use.
   if (refusal !== null && !(lost && refusal.kind === 'needed')) throw new AdminError(refusal.message)
   if (purpose === TOOL_TOKEN) {
     await change('signing_keys.retire', (tx) => deleteSigningKey(tx, asked.key_id), subjectOf('signing_key', asked.key_id))
@@ -106,7 +106,7 @@ async function retire(argv: string[], { db, output, clock, change }: Context): P
   output.note(`Key ${asked.key_id} is retired: nothing that it has signed is read any more`)
 }
 
-/** `needed` ends by itself. */
+/** A refusal of kind `needed` ends with time. */
 interface Refusal {
   kind: 'unknown' | 'active' | 'needed'
   message: string
@@ -134,7 +134,7 @@ async function ringRefusal(db: Db, purpose: Purpose, key_id: string, now: Date):
   return count === 0 ? null : { kind: 'needed', message: `${count} idempotency entries of the last day still need ${key_id}` }
 }
 
-/** Callers hold cursors: only time tells when none is in use. */
+/** Callers hold cursors that the service does not store, so only time shows that none is in use. */
 function cursorNeed(key: KeyRow, keys: KeyRow[], now: Date): Refusal | null {
   const [next] = keys.filter(({ created_at }) => created_at > key.created_at)
   const until = new Date((next?.created_at ?? now).getTime() + ANNOUNCED_MS + CURSOR_KEPT_MS)

@@ -73,7 +73,7 @@ async function revokeKey(argv: string[], { db, output, clock, change }: Context)
   output.note(`Key ${key_id} is revoked`)
 }
 
-/** A second revocation succeeds. */
+/** A second revocation succeeds; only an unknown key is an error. */
 async function explainUnrevoked(db: Context['db'], key_id: string): Promise<void> {
   if ((await findApiKey(db, key_id)) === undefined) throw new AdminError(`There is no key ${key_id}`)
 }
@@ -84,7 +84,7 @@ async function setTools(argv: string[], { db, output, clock, change }: Context):
   const tool_permissions = toolsOf(values.tools)
   const key = await findApiKey(db, key_id)
   if (key === undefined) throw new AdminError(`There is no key ${key_id}`)
-  // A wider key leaves its tokens valid.
+  // Only lost permissions invalidate the key's tool tokens.
   const narrowed = key.tool_permissions.some((tool) => !tool_permissions.some((kept) => kept === tool))
   await change(
     'api-keys.update',

@@ -49,7 +49,7 @@ const output: Output = {
   note: (text) => void process.stderr.write(`${text}\n`),
 }
 
-// The reader of the pipe has closed it, as `| head` does.
+// EPIPE: the reader of the pipe has closed it, as `| head` does. This is no error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
 process.exitCode = await main(process.argv.slice(2)).catch(explain)
 
@@ -149,7 +149,7 @@ function explain(error: unknown): number {
   return 1
 }
 
-/** PostgreSQL: undefined_table. */
+/** undefined_table: setup has not created the tables. */
 function isUnprepared(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '42P01'
 }

@@ -3,7 +3,7 @@ import type { ChangeOrigin } from '../core/changes/audit.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Ids } from '../lib/ids.ts'
 
-/** Where sudo was used, the operator is the account that became root. */
+/** With sudo, the operator is the account that became root. */
 export function byOperator({ clock, ids }: { clock: Clock; ids: Ids }): ChangeOrigin {
   return { actor: { kind: 'operator', name: accountName() }, ids, now: clock.now(), request_id: null, source_address: null }
 }

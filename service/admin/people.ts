@@ -24,7 +24,7 @@ import { newSessionToken } from '../core/keys/new-credentials.ts'
 const TOKEN_BYTES = 32
 const LINK_DAYS = 7
 const DAY_MS = 24 * 3600 * 1000
-/** App, "Authentication" 2: upper bound; a session also ends 30 days after its last use. */
+/** Upper bound of a session's life (App, "Authentication" 2). A session also ends 30 days after its last use. */
 const SESSION_DAYS_MAX = 90
 const ROLES = ['owner', 'admin', 'member', 'billing'] as const
 
@@ -47,7 +47,7 @@ async function createPerson(argv: string[], { db, output, clock, ids, change }: 
   const role = oneOf(required(values.role, '--role'), ROLES, '--role')
   const organization = await organizationOf(db, values.organization)
   const created_at = clock.now()
-  // The operator vouches for the address.
+  // The address counts as verified, because an operator enters it.
   const person = { id: ids.next(), email, email_verified: true, display_name: values.name ?? null, created_at }
   const organization_id = organization.id
   const person_id = await change(

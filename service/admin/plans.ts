@@ -20,7 +20,7 @@ import {
   words,
 } from './command.ts'
 
-/** `not_included` is about a feature; `limits_missing` follows from a missing limit. */
+/** Two reasons are omitted: `not_included` concerns a feature, and `limits_missing` follows from a missing limit. */
 const REFUSALS = APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing')
 const VALUES = 'N|none|missing'
 const ALLOWANCE_OPTIONS = { cpu_hours: 'cpu-hours', ram_gib_hours: 'ram-gib-hours' } as const
@@ -117,7 +117,7 @@ const LEAST: Record<LimitName, [option: keyof LimitValues, min: number]> = {
 
 type Missing = Record<'missing_limits' | 'missing_volume_limits', readonly string[]>
 
-/** @param before names of limits that the plan still lacks. */
+/** @param before names of the limits that the plan does not set yet. */
 function limitsOf(values: LimitValues, before: Missing): PlanLimits {
   const refusal = values['refuse-starts']
   return {
@@ -143,7 +143,7 @@ function limitOf(values: LimitValues, name: LimitName): [LimitName, number | nul
   const [option, min] = LEAST[name]
   const value = values[option]
   if (value === undefined) return []
-  const may_be_missing = name !== 'volume_attachments_per_workspace' // without it the platform's applies
+  const may_be_missing = name !== 'volume_attachments_per_workspace' // without this limit the platform's applies
   return [[name, value === 'none' || (value === 'missing' && may_be_missing) ? null : wholeNumber(value, `--${option}`, min)]]
 }
 

@@ -11,7 +11,7 @@ import type { DoctorPaths } from './doctor-facts.ts'
 
 const ANSWER_MS = 20_000
 
-/** @param argv the id of the current owner: the operator knows whom the pool is taken from. */
+/** @param argv the id of the pool's current owner, so that an operator cannot take over another pool by mistake. */
 export async function adoptPool(argv: string[], { database_url, hostd_socket }: DoctorPaths, output: Output): Promise<number> {
   const { INSTALLATION: instead_of } = words(argv, 'INSTALLATION')
   const db = openDatabase({ url: database_url, role: null, connections_max: 1, application_name: 'berth-admin' })
@@ -48,7 +48,7 @@ function tellHostd(socketPath: string, body: object): Promise<{ status: number; 
   return promise
 }
 
-/** A throw in the listener would end the command without a word. */
+/** Catches errors, because one in the listener would end the command without a message. */
 function messageOf(text: string): string {
   try {
     return (JSON.parse(text) as { message?: string }).message ?? ''

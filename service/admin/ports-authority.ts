@@ -7,7 +7,7 @@ import { AdminError, type Output, words } from './command.ts'
 const AUTHORITY = { certificate: 'authority.pem', key: 'authority-key.pem' }
 const SERVER = { certificate: 'certificate.pem', key: 'key.pem' }
 
-/** For tests and laptops whose visitors trust the authority by hand. A second run keeps the authority. */
+/** For tests and laptops whose visitors install the authority's certificate themselves. A second run uses the same authority. */
 export function makePortsAuthority(argv: string[], ports_url: string, output: Output, now: Date): number {
   const { FOLDER } = words(argv, 'FOLDER')
   const folder = path.resolve(FOLDER)
@@ -41,6 +41,6 @@ function write(folder: string, names: { certificate: string; key: string }, { ce
   const pem = createPrivateKey({ key: private_key, format: 'der', type: 'pkcs8' }).export({ type: 'pkcs8', format: 'pem' })
   const key = path.join(folder, names.key)
   writeFileSync(key, pem, { mode: 0o600 })
-  chmodSync(key, 0o600) // an existing file keeps its old mode
+  chmodSync(key, 0o600) // writing does not change the mode of an existing file
   writeFileSync(path.join(folder, names.certificate), certificate)
 }

@@ -43,7 +43,7 @@ async function showSealingKeys(argv: string[], context: Context): Promise<void> 
   show(output, rows, values.json)
 }
 
-/** Operators copy the key file to every computer before values are sealed for it. */
+/** Makes the key's file only. Operators copy it to every computer before values are sealed for the key. */
 async function prepare(argv: string[], context: Context): Promise<void> {
   const { output } = context
   words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals)
@@ -52,7 +52,7 @@ async function prepare(argv: string[], context: Context): Promise<void> {
   output.note(`Copy ${file} into the folder of the cell of every other computer, then: npm run admin -- keys rotate-kek --use ${file}`)
 }
 
-/** Values stay as they are. An interrupted rotation continues and makes no second key. */
+/** Values do not change, only the keys that seal them. An interrupted rotation continues and makes no second key. */
 async function rotate(argv: string[], context: Context): Promise<void> {
   const { values } = parseArgs({ args: argv, options: { use: { type: 'string' } } })
   const { db, output, change, clock } = context
@@ -74,7 +74,7 @@ async function rotate(argv: string[], context: Context): Promise<void> {
     if (uses.some(({ key_id }) => key_id === filed.key_id)) throw new AdminError(`${filed.file} is in use already`)
     const needed = await opened(keys, uses)
     const key = await filed.open()
-    // The newest key is used for sealing, whatever the clock says.
+    // The newest key is used for sealing, so its time must be the latest even if the clock was set back.
     const created_at = new Date(Math.max(clock.now().getTime(), newest.created_at.getTime() + 1))
     const row = { key_id: key.key_id, public_jwk: key.public_jwk, created_at }
     await change('sealing_keys.rotate', (tx) => insertSealingKey(tx, row), subjectOf('sealing_key', key.key_id))
@@ -95,7 +95,7 @@ function opened(keys: KeyFile[], uses: KeyUse[]): Promise<SealingKey[]> {
 async function finish({ db, output }: Context, newest: SealingKey, keys: SealingKey[]): Promise<void> {
   const [opener, sealer] = [openerOf(keys), await sealerFor(newest.public_jwk)]
   let sealed = 0
-  // Transactions may still seal for an older key: the last pass must miss no value.
+  // Waits for transactions that still seal for an older key, so that the last pass misses no value.
   await awaitSealers(db)
   for (;;) {
     const rows = await listWrapped(db, newest.key_id, BATCH)
@@ -113,7 +113,7 @@ async function finish({ db, output }: Context, newest: SealingKey, keys: Sealing
   output.note(`${sealed} values are sealed for ${newest.key_id} now. Give the key before up: npm run admin -- keys retire-kek KEY_ID`)
 }
 
-/** Then remains of erased values (dead rows, WAL, backups) can never be opened. */
+/** Without the key's file remains of erased values (dead rows, WAL, backups) can never be opened. */
 async function retire(argv: string[], context: Context): Promise<void> {
   const { db, output, change } = context
   const { key_id } = words(argv, 'key_id') // an id may begin with a hyphen, so option parsing is not used
@@ -141,7 +141,7 @@ function folderOf(context: Context): SealingFolder {
   return sealingFolder(directory, wrapping, (name, error) => output.note(`${join(directory, name)} holds no key: ${String(error)}`))
 }
 
-/** The cell must be able to read the key file: it gets the folder's owner. */
+/** The new file gets the folder's owner, because the cell must be able to read it. */
 async function makeKey(context: Context): Promise<KeyFile> {
   const directory = directoryOf(context)
   const key = await folderOf(context).make(randomBytes(NAME_BYTES).toString('hex'))

@@ -16,7 +16,7 @@ import {
   words,
 } from './command.ts'
 
-/** Reasons about its plan are set on the plan. */
+/** Reasons about a plan are omitted, because they are set on the plan. */
 const REFUSALS = [
   ...APP_REASONS.entitlement_required.filter((reason) => reason !== 'not_included' && reason !== 'limits_missing'),
   'none',

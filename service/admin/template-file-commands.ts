@@ -27,7 +27,7 @@ async function exportVersion(argv: string[], context: Context): Promise<void> {
   output.line(`${slug} version ${version} is in ${file}`)
 }
 
-/** A killed import leaves no version, and a repeat continues. */
+/** The version is written last: a killed import leaves no version, and a repeat continues. */
 async function importVersion(argv: string[], context: Context): Promise<void> {
   const { db, output, change, ids, clock } = context
   const { values } = parseArgs({ args: argv, options: { input: text, slug: text, organization: text } })

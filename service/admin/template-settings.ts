@@ -1,7 +1,7 @@
 import { Value } from 'typebox/value'
 import { TemplateSettings, templateSettingsProblems } from '../../contract/schemas/template-settings.ts'
 
-/** One error names every problem. */
+/** Reports all problems in one error. */
 export function checkSettings(value: unknown, what: string): TemplateSettings {
   const problems = [...Value.Errors(TemplateSettings, value)].map(({ instancePath, message }) => `${instancePath || '/'} ${message}`)
   if (problems.length === 0) problems.push(...templateSettingsProblems(value as TemplateSettings))

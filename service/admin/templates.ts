@@ -45,10 +45,10 @@ async function publish(argv: string[], { db, output, clock, ids, change, layers_
   const base = given ?? (await layersFrom(db, organization_id, slug, values['layers-from']))
   const own = await latestVersion(db, organization_id, slug)
   if (given !== null && layers_dir !== undefined) await touchLayers(layers_dir, given.layers)
-  // A new version must not allow more egress by omission: the ceiling stays until an operator removes it.
+  // A new version must not allow more egress by omission, so the ceiling is copied until an operator removes it.
   const egress = values.egress === undefined ? (own?.egress ?? null) : await readEgress(values.egress)
   const next = { organization_id, slug, layered: layered ?? base.layered, layers: base.layers, settings, egress }
-  // Programs pass layers and may run twice.
+  // Programs, which pass layers, may run twice: an equal version is not published again.
   const latest = given === null ? undefined : own
   if (latest !== undefined && isDeepStrictEqual([latest.layers, latest.settings, latest.egress], [next.layers, next.settings, egress])) {
     return output.line(`${slug} version ${latest.version}`)

@@ -2,8 +2,8 @@ import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * hostd removes no young layer (decision 230).
- * @returns the missing digests.
+ * hostd does not remove recently modified layers (decision 230).
+ * @returns the digests that are missing.
  */
 export async function touchLayers(layers_dir: string, digests: readonly string[]): Promise<string[]> {
   const now = new Date()

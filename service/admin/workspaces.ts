@@ -7,7 +7,7 @@ export const WORKSPACE_COMMANDS: Record<string, Command> = {
   'workspace revoke-tokens': { synopsis: 'WORKSPACE_ID', revokes: true, run: revokeTokens },
 }
 
-/** All tokens issued so far get revoked_watermark; new tokens work. */
+/** All tokens issued before now are refused with revoked_watermark. New tokens work. */
 async function revokeTokens(argv: string[], { output, clock, change }: Context): Promise<void> {
   const { workspace_id } = words(parseArgs({ args: argv, allowPositionals: true, options: {} }).positionals, 'workspace_id')
   if (!isUuid(workspace_id)) throw new UsageError('WORKSPACE_ID must be the id of a workspace')

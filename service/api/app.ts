@@ -24,7 +24,7 @@ export interface ApiConfig {
   ops_listen: { host: string; port: number }
   base_url: string
   ports_url: string
-  /** Absent: none. */
+  /** Absent: no origin may read answers. */
   cors_origins?: readonly string[]
   database: DatabaseOptions
   signing_keys_dir: string

@@ -6,8 +6,8 @@ import type { MoneyDeps } from './money/deps.ts'
 import type { TemplateDeps } from './templates/deps.ts'
 import type { LifecycleDeps } from './lifecycle/deps.ts'
 
-/** Only the wiring knows all: a handler names the few that it uses. */
+/** Only the wiring uses this type. A handler declares the few dependencies that it uses. */
 export interface ApiDeps extends CallDeps, AccessDeps, RecordDeps, WorkspaceDeps, MoneyDeps, TemplateDeps, LifecycleDeps {
-  /** The first call takes a tenth of a second. */
+  /** Computed at the first call, which takes a tenth of a second. */
   openapi(): Buffer
 }

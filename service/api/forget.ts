@@ -6,12 +6,12 @@ import { forgetOutcomes } from './calls/idempotency/store.ts'
 import { forgetInvitations } from './access/invitations/store.ts'
 import { forgetBudgets } from './workspaces/tool-tokens/store.ts'
 
-/** More than a year: it can be compared with the previous one. */
+/** More than a year, so that audit records can be compared with those of the year before. */
 export const AUDIT_DAYS = 400
 const DAY_MS = 24 * 3600 * 1000
 const TURNS_MAX = 1000
 
-/** Longer than any token issued to a session lives. */
+/** Longer than any token that was issued to a session is valid. */
 const SESSION_DAYS = 30
 const BUDGET_DAYS = 1
 

@@ -65,7 +65,7 @@ async function readiness(options: OpsOptions) {
   const late = new Promise<never>((_resolve, reject) => setTimeout(() => reject(new Error('too late')), CHECK_MS).unref())
   const ready = await Promise.race([options.check(), late]).then(
     () => true,
-    () => false, // reported as not ready
+    () => false, // a failed check is reported as not ready
   )
   return { status: ready ? 200 : 503, type: 'application/json', body: ready ? '{"status":"ready"}' : '{"status":"not ready"}' }
 }

@@ -10,14 +10,14 @@ import { findTemplate } from './templates/find.ts'
 import { readWorkspace } from './workspaces/store.ts'
 import type { ReadDeps } from './calls/deps.ts'
 
-/** An invisible target is refused like a missing one. null: the call has no target. */
+/** A target that the person may not see is answered as missing. null: the call has no target. */
 export async function roleOf({ reads }: ReadDeps, who: PersonPrincipal, call: Call): Promise<Role | null> {
   const { access } = call.route
   if (access.kind !== 'principal' || access.within === 'self') return null
   const { organization_id, what, watches } = await ownerOf(access.within)
   const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role
   if (role !== undefined) return role
-  if (watches === true) return 'billing' // read-only role
+  if (watches === true) return 'billing' // `billing` has only read access
   throw notFound(what)
 
   async function ownerOf(
@@ -36,7 +36,7 @@ export async function roleOf({ reads }: ReadDeps, who: PersonPrincipal, call: Ca
       case 'secret':
         return { what: within, organization_id: (await readSecret(reads, named['secret_id'] ?? ''))?.organization_id }
       case 'template': {
-        // Every person may see a platform template. Handlers refuse forbidden changes (refusePlatform).
+        // Every person may see a platform template. Handlers refuse changes of it (refusePlatform).
         const { organization_id } = await findTemplate(reads, who, { slug: named['slug'] ?? '' })
         return { what: within, organization_id: organization_id ?? who.memberships[0]?.organization_id }
       }

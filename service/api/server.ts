@@ -89,9 +89,9 @@ export interface ApiOptions {
   reserve?: DiskReserve
   /** Mirror of Debian packages; absent or empty: none. */
   package_mirror?: string
-  /** Longest wait of a delete for its cell. Tests without a cell shorten it. */
+  /** Longest wait of a delete until its cell has started it. Tests without a cell shorten it. */
   delete_told_seconds?: number
-  /** Longest wait of a revocation for its enforcers. */
+  /** Longest wait of a revocation for the processes that enforce it. */
   revocation_held_seconds?: number
   clock: Clock
   ids: Ids
@@ -103,19 +103,19 @@ export interface ApiOptions {
 export interface Api {
   server: ServerHandle
   deps: ApiDeps
-  /** Throws while the database does not answer. */
+  /** @throws while the database does not answer */
   check(): Promise<void>
   close(): Promise<void>
 }
 
-/** Returns the mirror unless it is Debian's own, which every base already uses. */
+/** Debian's own mirror is omitted, because every base uses it by default. */
 function otherMirror(mirror = ''): string | null {
   return mirror === '' || new URL(mirror).hostname === 'deb.debian.org' ? null : mirror
 }
 
 type Sender = ReturnType<typeof startSender> | undefined
 type Foundation = Awaited<ReturnType<typeof openFoundation>>
-/** Dependencies of the workers. The rest of ApiDeps wakes the workers. */
+/** Dependencies of the workers. The omitted fields of ApiDeps wake the workers. */
 type WorkerDeps = Omit<ApiDeps, 'enders' | 'exports' | 'payments'>
 
 /** Opens the application API without listening. */
@@ -159,14 +159,14 @@ export async function openApi(options: ApiOptions): Promise<Api> {
   }
 }
 
-/** Opens what reads the database and hears its notifications. */
+/** Opens the parts that read the database and receive its notifications. */
 async function openFoundation(options: ApiOptions) {
   const { clock, ids, logger } = options
   const store = openStore(options.database)
   const { db, reads } = store
   const listener_name = listenerOf(options.database.application_name)
   const listener = await openListener({ ...options.database, application_name: listener_name }, API_CHANNELS)
-  for (const id of await newestIds(reads)) ids.seen(id) // after a clock reset, new ids must still be newer
+  for (const id of await newestIds(reads)) ids.seen(id) // new ids must sort after existing ones, even after the clock was set back
   const rings = await openKeyRings({ directory: options.signing_keys_dir, db, listener, clock, logger })
   const verdicts = openApiKeyCache(listener)
   const waits = openWaits(reads, listener)
@@ -246,7 +246,7 @@ function serverOf(options: ApiOptions, { store, rings, verdicts, revocations }: 
     logger,
     authenticate: (arrival): Promise<Principal> => authenticate({ db, reads, clock, verdicts, guesses }, arrival),
     roleOf: (call, who) => roleOf({ reads }, who, call),
-    rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() makes no other type
+    rate: async (_arrival, who) => caller_rate?.(who as Principal), // authenticate() returns only Principals
     admit: async (arrival, who) => {
       await refuseGrowth(deps.reserve, arrival.route)
       return held.acquire(arrival, who as Principal)

@@ -17,7 +17,7 @@ import { startConfirming } from './reconcile/revocations/confirm.ts'
 import { revocationEnforcers } from './reconcile/revocations/enforcers.ts'
 import type { KeptRevisions } from './filetree/trees/collect-store.ts'
 
-/** Read from a file by service/config.ts. */
+/** Settings that service/config.ts reads from a file. */
 export interface CellConfig {
   listen: { host: string; port: number }
   ops_listen: { host: string; port: number }
@@ -32,12 +32,12 @@ export interface CellConfig {
   /** Socket for the proxy that puts secrets into requests. */
   secrets_socket: string
   trees_dir: string
-  /** Folder of uploads; absent or empty: none are kept. */
+  /** Folder of uploads; absent or empty: no uploads are stored. */
   uploads_dir?: string
   tree_revisions_kept: KeptRevisions
   database: DatabaseOptions
   log_level: 'debug' | 'info' | 'warn' | 'error'
-  /** File system of PostgreSQL, and how much of it stays free; absent: no call is refused for it. */
+  /** File system of PostgreSQL, and how much of it must stay free. Absent: no call is refused for lack of disk. */
   disk?: { folder: string; reserve_bytes: number }
   park_after: ParkAfter
   /** Folder of the private keys that open secrets; only this process's user can enter it. */
@@ -62,9 +62,9 @@ export interface Cell {
   close(): Promise<void>
 }
 
-const DRAIN_MS = 7000 // less than the supervisor waits
+const DRAIN_MS = 7000 // the supervisor waits longer for the exit
 
-/** Everything of a cell that runs. */
+/** The parts of a running cell. */
 interface RunningCell {
   base: CellBase
   machines: CellMachines
@@ -76,7 +76,7 @@ interface RunningCell {
   ports: Ports | null
 }
 
-/** Owns the machines of one computer: drives its host, runs its operations, serves its gateway. */
+/** Owns the machines of one computer: it drives their host, runs operations and serves the gateway. */
 export async function startCell(config: CellConfig, parts: CellParts = {}): Promise<Cell> {
   const base = await openBase(config, parts)
   const isReady = (): boolean => running.gateway !== null && running.engine.isReady()
@@ -87,17 +87,17 @@ export async function startCell(config: CellConfig, parts: CellParts = {}): Prom
   const engine = startCellEngine(base, machines, services, activity)
   const running: RunningCell = { base, machines, services, activity, engine, gateway: null, ports: null }
   const ops = await startOpsServer({ listen: config.ops_listen, registry: machines.metrics.registry, whyNotReady })
-  // Only while this process acts for the cell: a second process knows no machine, and would refuse what the first serves.
+  // Only while this process acts for the cell: a second process has no machines, and would refuse calls that the first one serves.
   const serving = engine.ready.then(() => serve(running))
   serving.catch((error: unknown) => {
     base.log.fatal({ err: error }, 'the gateway could not start')
     process.exitCode = 1
-    process.kill(process.pid, 'SIGTERM') // a cell without its gateway is useless: close and restart
+    process.kill(process.pid, 'SIGTERM') // ends the process, because a cell without its gateway is useless: the supervisor restarts it
   })
   return { ops_address: addressOf(ops), serving, close: () => close(running, ops) }
 }
 
-/** How the cell learns what guests do, and what it shows of it. */
+/** The parts that find out what guests do, and show it. */
 interface ActivityViews {
   watched: WatchedMachines
   showResidency: ShowResidency
@@ -177,7 +177,7 @@ async function close(running: RunningCell, ops: Server): Promise<void> {
   ops.close()
   machines.table.close()
   base.closing.abort()
-  await machines.final.flush().catch(() => undefined) // without a database only the last flush is kept
+  await machines.final.flush().catch(() => undefined) // without a database the counters since the last successful flush are lost
   await machines.host.close()
   await base.listener.close()
   await base.db.destroy()

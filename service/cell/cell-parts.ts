@@ -30,7 +30,7 @@ import { secretsToInject } from './policies/secrets/inject.ts'
 import { openSecretKeys } from './policies/secrets/keys.ts'
 import { createSecrets, type Secrets } from './policies/secrets/resolve.ts'
 
-/** Settings, log and database: every other part needs them. */
+/** Settings, log and database, which every other part needs. */
 export interface CellBase {
   config: CellConfig
   parts: CellParts
@@ -59,7 +59,7 @@ export async function openBase(config: CellConfig, parts: CellParts): Promise<Ce
   return { config, parts, clock, own_log, log, reserve, ids, db, cell_id, listener, closing: new AbortController() }
 }
 
-/** The host, and what the cell knows of its machines. */
+/** The host, and the state of its machines in memory. */
 export interface CellMachines {
   host: MachineHost
   final: FinalCounters

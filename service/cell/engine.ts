@@ -33,21 +33,21 @@ export interface EngineOptions {
   comparing?: Comparing
 }
 
-/** The part that acts for the cell. Only the process that owns the cell runs it. */
+/** Acts for the cell: runs operations and reconciles machines. Only the process that owns the cell runs it. */
 export interface Engine {
-  /** This process owns the cell, and has compared it with its host. */
+  /** True if this process owns the cell, and has compared its rows with the host. */
   isReady(): boolean
-  /** Why it is not ready, for operators; null while it is. */
+  /** Why the engine is not ready, for operators; null while it is ready. */
   whyNot(): string | null
-  /** Resolves when it is ready for the first time. */
+  /** Resolves when the engine is ready for the first time. */
   ready: Promise<void>
   runner(): Runner | null
   watch(): Watch | null
   /** Resolves when policies that were notified before this call are in force. @throws if this process does not act. */
   settled(of: { workspace_id: string } | { project_id: string }): Promise<void>
-  /** For failures and logs: everything that an operation may wait for. */
+  /** For failure reports and logs: everything that an operation may wait for. */
   state(): object
-  /** Takes no more work, waits for work under way at most this long, then releases the cell. */
+  /** Starts no more work, waits for work under way at most this long, then releases the cell. */
   close(drain_ms: number): Promise<void>
 }
 
@@ -62,7 +62,7 @@ export interface EngineState {
   readonly closing: AbortController
   /** null: this process does not act for the cell. */
   term: Term | null
-  /** Ends the last term, or its start. */
+  /** Aborts the last term, or a term that is starting. */
   last: AbortController | null
   /** The watch of the term, also while the term begins. */
   watch: Watch | null
@@ -128,12 +128,12 @@ async function endWork(state: EngineState, drain_ms: number): Promise<void> {
   const { term } = state
   if (term !== null) {
     await within(drain_ms, Promise.all([term.runner.drain(), stillMachines(cell)]))
-    await flushActivity(cell.db, cell.table).catch(() => undefined) // harmless if lost: after a start everything counts as active
+    await flushActivity(cell.db, cell.table).catch(() => undefined) // a failure is harmless: after a start every workspace counts as active
   }
   state.last?.abort(new Error('The cell is closing'))
 }
 
-/** Waits for transitions under way: a guest that is being saved would stay paused until the next start of the cell. */
+/** Waits for transitions under way. Otherwise a guest that is being saved would be paused until the next start of the cell. */
 async function stillMachines({ parking }: CellContext): Promise<void> {
   await Promise.all(parking.inTransition().map((id) => parking.transitionEnded(id)))
 }

@@ -35,7 +35,9 @@ export async function readOpenOperations(db: Db): Promise<OpenOperations[]> {
   return rows
 }
 
-/** Operations that ended since then, of those with `first_id` or later: ids grow with time, so the primary key finds them. */
+/**
+ * Reads operations that ended after a time, among those with `first_id` or later. Ids grow with time, so the primary key limits the search.
+ */
 export async function readEndedOperations(
   db: Db,
   cell_id: string,

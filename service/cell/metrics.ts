@@ -40,7 +40,7 @@ const OPERATIONS_A_SCRAPE_MAX = 20_000
 const HOST_AGE_MS_MAX = 5000
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900]
 
-/** All metrics of a cell. Stored values are read at each scrape; nothing is counted twice. */
+/** All metrics of a cell. Stored values are read at each scrape, so that nothing is counted twice. */
 export function openCellMetrics(options: MetricsOptions): CellMetrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -94,7 +94,7 @@ function openMachineCounters(registry: Registry): Omit<CellMetrics, 'registry' |
     labelNames: ['outcome'],
     registers: [registry],
   })
-  // Starts every series at 0: an alarm sees a series rise, not begin.
+  // Starts every series at 0, because an alarm detects only the rise of an existing series.
   for (const what of RECOVERIES) recoveries.inc({ what }, 0)
   for (const reason of DEATH_REASONS) deaths.inc({ reason }, 0)
   for (const move of PARKING_MOVES) moves.inc({ move }, 0)
@@ -118,7 +118,7 @@ function gauge(registry: Registry, name: string, help: string, value: () => numb
   })
 }
 
-/** See Cell, "Parking". */
+/** Counts running workspaces by residency (Cell, "Parking"). */
 function parkedMachines(registry: Registry, table: LiveTable): void {
   new Gauge({
     name: 'berth_cell_residency',
@@ -158,7 +158,7 @@ function waitingForRoom(registry: Registry, { room, clock }: MetricsOptions): vo
   })
 }
 
-/** Returns nothing if the database does not answer; berth_cell_database_lost_seconds reports that. */
+/** Returns an empty list if the database does not answer: berth_cell_database_lost_seconds reports the outage. */
 async function orNothing<T>(read: Promise<T[]>): Promise<T[]> {
   return read.catch(() => [])
 }
@@ -233,7 +233,7 @@ function endedOperations(registry: Registry, { db, clock, cell_id }: MetricsOpti
   })
 }
 
-/** The least UUIDv7 of a moment. */
+/** @returns the smallest UUIDv7 of a time. */
 function leastId(at_ms: number): string {
   const hex = Math.max(0, Math.floor(at_ms)).toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
@@ -243,7 +243,7 @@ function hostGauges(registry: Registry, { host }: MetricsOptions): void {
   let last: { at_ms: number; inventory: Promise<Inventory | null> } | null = null
   const look = () => {
     if (last === null || performance.now() - last.at_ms > HOST_AGE_MS_MAX)
-      last = { at_ms: performance.now(), inventory: host.inventory().catch(() => null) } // berth_host_up reports it
+      last = { at_ms: performance.now(), inventory: host.inventory().catch(() => null) } // berth_host_up reports the failure
     return last.inventory
   }
   const each: [string, string, (inventory: Inventory) => number][] = [

@@ -5,7 +5,7 @@ import { logAcceptErrors } from '../lib/accept-errors.ts'
 export interface OpsOptions {
   listen: { host: string; port: number }
   registry: Registry
-  /** null: ready. */
+  /** null: the cell is ready. */
   whyNotReady(): string | null
 }
 

@@ -41,7 +41,7 @@ export interface Term {
   state(): object
 }
 
-/** Compares rows with the host, then begins all that acts for the cell. Sets the engine's term. */
+/** Compares rows with the host, then starts all workers that act for the cell. Sets the engine's term. */
 export async function beginTerm(engine: EngineState, lost: AbortSignal, controller: AbortController): Promise<void> {
   const { cell, listener, egress } = engine.options
   const signal = AbortSignal.any([lost, controller.signal])
@@ -55,7 +55,7 @@ export async function beginTerm(engine: EngineState, lost: AbortSignal, controll
   await adoptStoreRevisions(cell, signal) // after the host has accepted this database
   const doubted = sweepOnRequest(engine.options, watch, signal)
   cell.room.restoreShares(await readGiven(cell.db, cell.cell_id, STARTING_KINDS, cell.clock.now()))
-  signal.throwIfAborted() // a term that is lost by now must not become the engine's
+  signal.throwIfAborted() // a term that was lost in the meantime must not become the engine's
   const runner = startRunner({ cell, listener, signal, leftovers: watch.sweepSoon })
   const evictor = startWorkers(engine, watch, signal)
   const state = () => ({
@@ -71,7 +71,7 @@ export async function beginTerm(engine: EngineState, lost: AbortSignal, controll
 
 interface Following {
   watch: Watch
-  /** Takes the result of each pass, and requests another after one that failed or was incomplete. */
+  /** Receives the result of each pass, and requests another pass after one that failed or was incomplete. */
   repeated: Timed<(is_whole: boolean) => void>
 }
 
@@ -89,19 +89,19 @@ function followHost(engine: EngineState, keeper: EgressReconciler, signal: Abort
 
 async function takeReport(engine: EngineState, keeper: EgressReconciler, inventory: Inventory): Promise<void> {
   const { cell, endpoint } = engine.options
-  // First, even if the rest fails: an operation may wait for capacity that the host has released.
+  // Called first, even if the rest fails: an operation may wait for capacity that the host has released.
   cell.room.describe(inventory.capacity, inventory.machines.filter(isWorkspace))
-  engine.term?.runner.wake() // the host may be back, with capacity
+  engine.term?.runner.wake() // the host may have capacity again after an outage
   const describe = () => describeCell(cell.db, cell.cell_id, endpoint, inventory, cell.clock.now())
   const done = await Promise.allSettled([keeper.compare(inventory), describe()])
   for (const one of done) if (one.status === 'rejected') throw one.reason
 }
 
-/** @returns the passes that the allocator requests. */
+/** @returns the timer of the passes that the allocator requests. */
 function sweepOnRequest({ cell, listener }: EngineOptions, watch: Watch, signal: AbortSignal): Timed<() => void> {
   // A deleted checkpoint releases its space only when its files are gone.
   signal.addEventListener('abort', listener.on('berth_checkpoint', watch.sweepSoon))
-  // A pass repeats stops that the host has not done, because a request may wait for the capacity.
+  // A pass repeats stops that the host has not done. It is requested because a request may wait for that capacity.
   const doubted = debounced(DOUBT_MS, watch.sweepSoon, signal)
   signal.addEventListener('abort', cell.room.onReconcileRequested(doubted))
   return doubted
@@ -110,7 +110,7 @@ function sweepOnRequest({ cell, listener }: EngineOptions, watch: Watch, signal:
 function startWorkers(engine: EngineState, watch: Watch, signal: AbortSignal): Evictor {
   const { cell, listener, egress, ask_alive, questions } = engine.options
   startFlushing(cell.db, cell.table, cell.log, signal)
-  // Some workers stop when closing begins: a move that they begin then would be under way when the process ends.
+  // These workers stop when closing begins. A transition that they begin later would still be under way when the process ends.
   const open = AbortSignal.any([signal, engine.closing.signal])
   const evictor = startParkingWorkers(engine, open)
   startAllowanceClock(cell, open)
@@ -131,10 +131,10 @@ function startWorkers(engine: EngineState, watch: Watch, signal: AbortSignal): E
 function startParkingWorkers({ options, watched }: EngineState, signal: AbortSignal): Evictor {
   const { cell, questions, park_after } = options
   const ask_activity = questions.counted(options.ask_activity)
-  const started_at = cell.clock.now() // reset in each term: nothing was observed in between
+  const started_at = cell.clock.now() // reset in each term, because this process observed nothing between terms
   startIdleClock({ ...cell, ask_activity, started_at }, signal)
   const residency = { ...cell, ask_activity, questions, park_after, started_at, watched }
-  watched.clear() // samples of an earlier term
+  watched.clear() // removes samples of an earlier term
   startResidencyClock(residency, signal, watched)
   return startEvictor(residency, signal)
 }

@@ -88,7 +88,9 @@ const HANDLERS: CellHandlers = {
   'browser.content': readContent,
 }
 
-/** Forgets the lease types of handlers. Safe: admission builds the lease that `TicketOf` declares, from the same facts of the route. */
+/**
+ * Drops the lease types of handlers. This is safe: admission builds the lease that `TicketOf` declares, from the same facts of the route.
+ */
 export const TOOL_ROUTES: readonly Bound<TreeDeps, CallLease>[] = bindAll(
   CELL_ROUTES,
   HANDLERS as HandlersOf<CellRoutes, TreeDeps, CallLease>,

@@ -36,7 +36,7 @@ export interface GatewayOptions {
   agents: AgentLinks
   waking: Waking
   showResidency: ShowResidency
-  /** Counts as the cell's own call, so that reading the idle state keeps no machine awake. */
+  /** Asks as the cell itself, not as a caller, so that reading the idle state does not prevent parking. */
   ask_activity: AskActivity
   secrets: Secrets
   trees: Trees
@@ -64,7 +64,7 @@ export interface GatewayOptions {
   rooms?: BufferBudgets
 }
 
-/** Time for running calls to end, and for readers to take their data. */
+/** Time for running calls to end and for readers to receive their data. */
 const DRAIN_MS = 5000
 
 export interface Gateway {
@@ -94,7 +94,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     drain: () => gate.drain(),
     async close() {
       gate.drain()
-      // A stalled reader would delay the close for ever.
+      // A stalled reader would delay the close for ever, so the time is limited.
       const late = setTimeout(() => server.breakOff(), options.drain_ms ?? DRAIN_MS)
       await server.close()
       clearTimeout(late)

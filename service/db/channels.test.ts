@@ -24,7 +24,7 @@ test('a cell hears of its own and of unplaced workspaces, with operations and ch
   ]
   try {
     const marks: string[] = []
-    /** Each listener has its own connection, so all must first hear a mark that is written last. */
+    /** Writes a mark last and waits until every listener has received it, because each listener has its own connection. */
     const heard = async () => {
       const mark = await world.newWorkspace()
       const operation = await world.operate(mark, 'suspend')

@@ -9,16 +9,16 @@ import type { NormalSecretHost } from '../../contract/schemas/secrets.ts'
 import type { MailKind } from '../../contract/states/mail.ts'
 import type { OperationSubject } from '../../contract/states/operation.ts'
 
-/** jsonb that is read as an object and written as text. */
+/** A jsonb column, which is read as an object and written as text. */
 export type Json<T extends object> = JSONColumnType<T, string, string>
 export type JsonWithDefault<T extends object> = ColumnType<T, string | undefined, string>
-/** The driver returns int8 as text; watched-pool.ts parses it. All our counters are safe integers. */
+/** An int8 column. The driver returns text, which watched-pool.ts parses. All counters of Berth are safe integers. */
 export type Int8 = ColumnType<number, number | bigint, number | bigint>
 export type Int8WithDefault = ColumnType<number, number | bigint | undefined, number | bigint>
 
 /**
- * Types that SQL does not say: of JSON, and of text whose values no check lists. Other JSON is `object`. `npm run schema` reads the keys and
- * adds null and the default of the column. A migration says the unit and the null of a column.
+ * Types that the catalog does not contain: of JSON, and of text whose values no check lists. Other JSON is `object`.
+ * `npm run schema` reads the keys and adds null and the default of the column. A migration documents the unit and the null of a column.
  */
 export interface ColumnTypes {
   'audit_events.details': Record<string, unknown>
@@ -39,10 +39,10 @@ export interface ColumnTypes {
   'operations.progress': Record<string, unknown>
   'operations.requested_by': ActorFacts
   'operations.result': Record<string, unknown>
-  /** A trigger fills it from `workspace_id`. */
+  /** A trigger sets this column from `workspace_id`. */
   'operations.subject_id': Generated<string>
   'operations.subject_kind': OperationSubject
-  /** End of the account. The row stays because other rows reference it. */
+  /** Time at which the account ended. The row is kept because other rows reference it. */
   'people.deleted_at': Date
   /** Last password check in this session. */
   'person_sessions.stepped_up_at': Date
@@ -86,7 +86,7 @@ export type StartupState =
   | { state: 'running'; step: string }
   | { state: 'failed'; step: string; reason: StartupReason; exit_code: number | null; output_tail: string }
 
-/** Triggers of `volume_attachments` write them. */
+/** Triggers of `volume_attachments` write these. */
 export interface MachineVolume {
   volume_id: string
   place: number
@@ -94,7 +94,7 @@ export interface MachineVolume {
   read_only: boolean
 }
 
-/** Entries that changed since the revision before. */
+/** Numbers of entries that changed since the previous revision. */
 export interface TreeCounts {
   added: number
   modified: number

@@ -31,7 +31,7 @@ const TYPES: Readonly<Record<string, string>> = {
   'real[]': 'number[]',
 }
 
-/** Prints schema.ts from the catalog. column-types.ts has the types that the catalog does not know. */
+/** Prints schema.ts from the catalog. column-types.ts has the types that the catalog does not contain. */
 export async function dumpTypes(db: Db): Promise<string> {
   const columns = await readColumns(db)
   const given = await givenTypes()
@@ -83,7 +83,7 @@ function typeOf(column: Column, given: ReadonlySet<string>): string {
   return `${forms[type] ?? written}${nullable ? ' | null' : ''}`
 }
 
-/** Returns the union of `check (column in ('one', 'other'))`. undefined: no check is of this form. */
+/** @returns the union of `check (column in ('one', 'other'))`; undefined: no check has this form. */
 function checkedValues(checks: readonly string[]): string | undefined {
   const list = checks.map((check) => /^CHECK \(\(\w+ = ANY \(ARRAY\[(.*)\]\)\)\)$/.exec(check)?.[1]).find((found) => found !== undefined)
   return list === undefined ? undefined : [...list.matchAll(/('\w+')::text/g)].map(([, value]) => value).join(' | ')

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from './database.ts'
 
-/** Reviews read the schema; it is never executed. The embedded PostgreSQL has no pg_dump. */
+/** The schema for reviews, which is never executed. The embedded PostgreSQL has no pg_dump. */
 export async function dumpSchema(db: Db): Promise<string> {
   const { rows } = await sql<{ part: string }>`
     with relations as (

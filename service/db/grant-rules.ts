@@ -9,7 +9,7 @@ export function wantedRights(): Right[] {
   return tables().flatMap(([table, roles]) => ROLES.flatMap((role) => rightsOf(table, role, roles[role])))
 }
 
-/** Tables that grants.ts does not name stay as their migration made them. */
+/** Rights of tables that grants.ts does not name are not changed. */
 export function grantChanges(actual: Right[]): string[] {
   const wanted = wantedRights()
   const kinds = new Map([...actual.filter(({ table }) => table in GRANTS), ...wanted].map((right) => [kindOf(right), right]))
@@ -18,7 +18,7 @@ export function grantChanges(actual: Right[]): string[] {
 
 function changesOf(right: Right, actual: Set<string | null>, wanted: Set<string | null>): string[] {
   const takes_table = actual.has(null) && !wanted.has(null)
-  // Revoking a right on a table also revokes it on its columns.
+  // Revoking a right on a table also revokes it on its columns, which are then granted again.
   const kept = takes_table ? new Set<string | null>() : actual
   const taken = takes_table ? [null] : [...kept].filter((column) => !wanted.has(column))
   const given = [...wanted].filter((column) => !kept.has(column))

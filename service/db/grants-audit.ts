@@ -14,7 +14,10 @@ const RECORDED = [
   'details',
 ] as const
 
-/** Records do not change until they are deleted for age. The api links them: a writer cannot choose its record's position in the chain. */
+/**
+ * A record does not change until it is deleted for age. The api links records to the chain, so that a writer cannot choose its record's
+ * position.
+ */
 export const AUDIT_GRANTS = {
   audit_events: {
     api: { select: 'all', insert: RECORDED, update: ['sequence', 'sha256'], delete: true },
@@ -24,7 +27,7 @@ export const AUDIT_GRANTS = {
     api: { select: 'all', insert: 'all', update: ['sequence', 'sha256', 'dropped_sequence', 'dropped_sha256'] },
     cell: {},
   },
-  // Limits and duplicates need only these columns.
+  // The columns that limits and the check for duplicates need.
   feedback: {
     api: {
       select: ['id', 'received_at', 'organization_id', 'principal_id', 'message_sha256', 'duplicate_of'],

@@ -46,7 +46,7 @@ const FORMS = {
 type Form = keyof typeof FORMS
 
 function rightsOf(table: string, role: 'api' | 'cell'): Rights<string> {
-  return GRANTS[table as keyof typeof GRANTS][role] // an earlier test proves that each table is there
+  return GRANTS[table as keyof typeof GRANTS][role] // another test checks that GRANTS names each table
 }
 
 for (const role of ['api', 'cell'] as const) {
@@ -68,7 +68,7 @@ for (const role of ['api', 'cell'] as const) {
     for (const table of columns.keys()) {
       if (table === 'kysely_migration_lock') continue
       const rights = rightsOf(table, role)
-      // The right to delete does not include reading.
+      // `where false` reads no column, since the right to delete does not include reading.
       const tried = sql`delete from ${sql.table(table)} where false`.execute(database[role])
       if (rights.delete) await tried
       else await assert.rejects(tried, { message: `permission denied for table ${table}` })
@@ -116,7 +116,7 @@ test('with separate logins, as the page for operators makes them, no process can
       for (const step of [`set role ${other}`, `set role ${owner}`])
         await assert.rejects(client.query(step), /permission denied to set role/)
       await client.query('reset role')
-      await client.query('select id from workspaces') // the login has the rights of its role only
+      await client.query('select id from workspaces') // allowed: the login has the rights of its role, and no others
       await assert.rejects(client.query('delete from organizations'), /permission denied/)
       await client.end()
     }

@@ -19,14 +19,14 @@ const READS = { select: 'all' } as const
 const NOTHING = {}
 
 /**
- * `migrate` applies these: a new column must be listed before a process can write it. The cell runs hostile guests: of people and
- * credentials it reads only what its admission needs, never a credential.
+ * `migrate` applies these rights, so a new column must be listed before a process can write it.
+ * The cell runs hostile guests, so it reads only what its admission needs of people and credentials, never a credential.
  */
 export const GRANTS = {
   installation: { api: { select: ['id'] }, cell: { select: ['id'] } },
   plans: {
     api: READS,
-    // Includes the limits of starts: the cell resumes for visitors of ports.
+    // Includes the limits of starts, because the cell resumes workspaces for visitors of ports.
     cell: {
       select: [
         'id',
@@ -68,9 +68,9 @@ export const GRANTS = {
     },
   },
   ...PEOPLE_GRANTS,
-  // The api locks a template through its update right.
+  // The api's update right also lets it lock a template.
   templates: { api: { select: 'all', insert: 'all', update: ['archived_at'] }, cell: READS },
-  // The cell makes versions and never changes them.
+  // The cell creates versions and never changes them.
   template_versions: { api: { select: 'all', update: ['published_at', 'archived_at'] }, cell: { select: 'all', insert: 'all' } },
   template_builds: {
     api: { select: 'all', insert: 'all' },
@@ -107,7 +107,7 @@ export const GRANTS = {
       update: ['endpoint', 'engine', 'capacity_cpu_millis', 'capacity_memory_mib', 'capacity_disk_gib', 'seen_at', 'measured_at'],
     },
   },
-  // Either process may begin the same change, so both write some columns.
+  // Both processes may begin the same change, so both may write some of the columns.
   workspaces: {
     api: {
       select: 'all',
@@ -171,7 +171,7 @@ export const GRANTS = {
     api: { select: 'all', update: ['deleted_at'] },
     cell: { select: 'all', insert: 'all', update: ['kind', 'operation_id', 'expires_at'], delete: true },
   },
-  // Triggers write the rows of workspaces, as the owner.
+  // Triggers write the rows of workspaces, with the rights of the owner.
   machines: {
     api: NOTHING,
     cell: {
@@ -219,7 +219,7 @@ export const GRANTS = {
   },
   service_keys: { api: { select: 'all', insert: 'all', update: ['check_sha256', 'retired_at'] }, cell: NOTHING },
   signing_keys: { api: { select: 'all', insert: 'all' }, cell: READS },
-  // The api seals and erases values but cannot read them.
+  // The api can seal and erase values, but cannot read them.
   sealing_keys: { api: READS, cell: { select: 'all', insert: 'all' } },
   secrets: {
     api: {
@@ -247,7 +247,7 @@ export const GRANTS = {
     cell: { select: ['secret_id', 'version', 'key_id', 'wrapped_key', 'ciphertext'] },
   },
   workspace_secrets: { api: { select: 'all', insert: 'all', delete: true }, cell: READS },
-  // The api gives a fork its source's.
+  // The api assigns a fork the authority of its source.
   authorities: { api: NOTHING, cell: { select: 'all', insert: 'all' } },
   workspace_authorities: { api: { select: 'all', insert: 'all' }, cell: { select: 'all', insert: 'all' } },
   rate_buckets: { api: { select: 'all', insert: 'all', update: ['tokens', 'updated_at'], delete: true }, cell: NOTHING },
@@ -291,12 +291,12 @@ export const GRANTS = {
     api: { select: 'all', insert: 'all', update: ['version', 'overage_enabled', 'spend_cap_minor', 'enabled_in', 'changed_at'] },
     cell: READS,
   },
-  // An operator, or the payment service, marks invoices paid.
+  // Updated by the api, because an operator or the payment service marks invoices paid.
   subscription_changes: { api: { select: 'all', insert: 'all' }, cell: NOTHING },
   overage_periods: { api: { select: 'all', insert: 'all', update: ['spend_cap_minor'] }, cell: NOTHING },
   invoices: { api: { select: 'all', insert: 'all', update: ['state', 'paid_at', 'voided_at'] }, cell: NOTHING },
   ...PAYMENT_GRANTS,
-  // The cell draws credits with each reading of counters, and the api when a period closes.
+  // Both processes draw credits: the cell with each reading of counters, the api when a period closes.
   usage_grants: { api: READS, cell: READS },
   usage_grant_draws: {
     api: { select: 'all', insert: 'all', update: ['meter_units', 'drawn_at'] },
@@ -312,7 +312,7 @@ export const GRANTS = {
       update: ['cpu_seconds', 'memory_gib_seconds', 'storage_gib_seconds', 'egress_bytes', 'ingress_bytes', 'volume_storage_gib_seconds'],
     },
   },
-  // Triggers write it, as the owner.
+  // Only triggers write this table, with the rights of the owner.
   usage_open_hours: { api: READS, cell: READS },
   trees: {
     api: { select: 'all', insert: 'all' },
@@ -364,7 +364,7 @@ export const GRANTS = {
     api: NOTHING,
     cell: { select: 'all', insert: 'all', update: ['read_at', 'run', 'monotonic_ms'], delete: true },
   },
-  // Only digests of credentials are kept.
+  // The table stores only digests of credentials.
   workspace_ports: {
     api: { select: 'all', insert: 'all', delete: true },
     cell: { select: 'all', update: ['requests', 'received_bytes', 'sent_bytes', 'last_request_at'] },

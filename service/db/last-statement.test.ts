@@ -103,7 +103,7 @@ test('the last statement and the commit take one round trip', async () => {
         await say(tx, `plain ${n}`)
         await queueLastStatement(tx, INSERT, [`last ${n}`])
       })
-    await more(0) // prepares its statements
+    await more(0) // the first call prepares the statements
     assert.deepEqual([await wire.tripsOf(() => plain(1)), await wire.tripsOf(() => more(2))], [3, 3])
   } finally {
     await db.destroy()

@@ -12,9 +12,9 @@ import type pg from 'pg'
 import type { Database } from './schema.ts'
 
 /**
- * Sent together with the commit, it saves a round trip. Its result is lost; if it fails, PostgreSQL commits nothing and the commit rejects
- * with its error.
- * @param values of these types only: a value that the driver refuses to send would not stop the commit behind it
+ * Sends a statement together with the commit, which saves a round trip. Its result is not available. If it fails, PostgreSQL commits
+ * nothing and the commit rejects with its error.
+ * @param values of these types only: a value that the driver refuses to send would not stop the commit that follows
  */
 export async function queueLastStatement(
   tx: Transaction<Database>,
@@ -58,7 +58,7 @@ class LastStatementDriver extends PostgresDriver {
     return connection
   }
 
-  /** Any later statement but commit or rollback is a bug. */
+  /** Any statement after the last one, except commit or rollback, is a bug. */
   #holdLasts(connection: DatabaseConnection): void {
     this.#seen.add(connection)
     const send = connection.executeQuery.bind(connection)
@@ -79,8 +79,8 @@ class LastStatementDriver extends PostgresDriver {
   override async commitTransaction(connection: DatabaseConnection): Promise<void> {
     const sendLast = this.#take(connection)
     if (sendLast === undefined) return super.commitTransaction(connection)
-    // The connection then returns to the pool, so both must end. After a failed statement PostgreSQL answers the commit with a rollback and
-    // no error.
+    // Waits for both, because the connection returns to the pool afterwards. Both are checked: after a failed statement PostgreSQL answers
+    // the commit with a rollback and no error.
     const ends = await Promise.allSettled([sendLast(), super.commitTransaction(connection)])
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }

@@ -26,7 +26,7 @@ export const API_CHANNELS: Channels = new Map<string, Channel>([
   ['berth_revocation_api', 'berth_revocation'],
 ])
 
-/** See the database function cell_channel. */
+/** Named as in the database function cell_channel. */
 export function cellChannels(cell_id: string): Channels {
   const told_of_cells = [
     'berth_operation',
@@ -46,12 +46,13 @@ export function cellChannels(cell_id: string): Channels {
 }
 
 /**
- * Subscribe first, then read: then no change is missed. After a reconnect every subscriber is called with null: anything may have changed.
+ * A caller that subscribes before it reads misses no change.
+ * After a reconnect every subscriber is called with null, because anything may have changed.
  */
 export interface Listener {
   on(channel: Channel, heard: (id: string | null) => void): () => void
   lost_ms(): number
-  /** null: no connection. */
+  /** Process id of the backend; null: no connection. */
   pid(): number | null
   close(): Promise<void>
 }

@@ -61,7 +61,7 @@ test('an interrupted statement outside a transaction is repaired, and splits ear
         database.superuser,
       )
     ).rows
-  assert.deepEqual(await state(), [{ indisvalid: false }]) // PostgreSQL leaves an invalid index
+  assert.deepEqual(await state(), [{ indisvalid: false }]) // the failed build has left an invalid index
   await sql`delete from half where ctid = (select ctid from half limit 1)`.execute(database.superuser)
   assert.deepEqual(await migrate(database.url, options), ['9002_index', '9003_after'])
   assert.deepEqual(await state(), [{ indisvalid: true }])

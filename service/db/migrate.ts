@@ -3,7 +3,7 @@ import { grantChanges } from './grant-rules.ts'
 import { type MigrationFile, numberOf, readMigrations, statementsOf } from './migration-files.ts'
 import { readRights } from './rights.ts'
 
-// Releases up to 0.1.0 use this table and lock id: they find unknown migrations and refuse to start on a newer schema.
+// Table and lock id must not change: releases up to 0.1.0 use them, so they find unknown migrations and refuse to start on a newer schema.
 const MIGRATION_LOCK_ID = '3853314791062309107'
 const CREATE_MIGRATIONS_TABLE = `
   create table if not exists kysely_migration (name varchar(255) primary key, "timestamp" varchar(255) not null);
@@ -11,20 +11,21 @@ const CREATE_MIGRATIONS_TABLE = `
 
 export interface MigrateOptions {
   files?: MigrationFile[]
-  /** Later statements queue behind one that waits for a lock. */
+  /** Limits the wait for a lock, because later statements queue behind a statement that waits. */
   lock_wait_ms?: number
   tries?: number
 }
 
 /**
- * All missing migrations are one transaction; a migration outside a transaction splits them. See docs/operating/migrations.md.
+ * Applies all missing migrations in one transaction, which is split only by a migration outside a transaction. See
+ * docs/operating/migrations.md.
  * @param url of a login that may create tables and roles
  * @returns the migrations that this call applied
  */
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<string[]> {
   const files = options.files ?? (await readMigrations())
   const client = new pg.Client({ connectionString: url, application_name: 'berth-migrate', connectionTimeoutMillis: 5000 })
-  client.on('error', () => undefined) // the running statement reports it
+  client.on('error', () => undefined) // ignored: the running statement reports the error
   await client.connect()
   try {
     await client.query(`set lock_timeout = ${options.lock_wait_ms ?? LOCK_WAIT_MS}`)
@@ -41,7 +42,9 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
 
 const TURN_WAIT_MS = 15 * 60_000
 
-/** Polls: a session that waits inside the database holds a snapshot, and a concurrent index build would wait for that session in turn. */
+/**
+ * Polls for the lock. A session that waits inside the database holds a snapshot, and a concurrent index build would wait for that session.
+ */
 async function acquireMigrationLock(client: pg.Client): Promise<void> {
   const deadline_ms = performance.now() + TURN_WAIT_MS
   for (;;) {
@@ -59,14 +62,14 @@ interface Applied {
 }
 
 async function readApplied(client: pg.Client, files: MigrationFile[]): Promise<Applied[]> {
-  // Releases without hashes applied the released files.
+  // Releases without hashes applied the same files, so their hashes are known.
   for (const { name, sha256 } of files) {
     await client.query('update kysely_migration set sha256 = $2 where name = $1 and sha256 is null', [name, sha256])
   }
   return (await client.query<Applied>('select name, sha256, needs from kysely_migration order by name')).rows
 }
 
-/** Throws if the applied migrations do not fit this version. */
+/** @returns the migrations to apply. @throws if the applied migrations do not fit this version. */
 export function missingOf(files: MigrationFile[], applied: Applied[]): MigrationFile[] {
   const known = new Map(files.map((file) => [file.name, file]))
   const newest = Math.max(0, ...files.map(({ number }) => number))
@@ -115,7 +118,7 @@ async function applyGroup(client: pg.Client, group: MigrationFile[]): Promise<vo
   })
 }
 
-const OUTSIDE_LOCK_WAIT_MS = 60_000 // ordinary statements do not queue behind it
+const OUTSIDE_LOCK_WAIT_MS = 60_000 // may be longer: ordinary statements do not queue behind this lock
 
 async function applyOutside(client: pg.Client, file: MigrationFile): Promise<void> {
   const { rows } = await client.query<{ lock_timeout: string }>('show lock_timeout')
@@ -128,7 +131,7 @@ async function applyOutside(client: pg.Client, file: MigrationFile): Promise<voi
   await remember(client, file)
 }
 
-/** An interrupted index build leaves an invalid index, which `if not exists` would keep. */
+/** Drops the invalid index that an interrupted build leaves, because `if not exists` would not replace it. */
 async function dropHalfMade(client: pg.Client, statement: string): Promise<void> {
   const [, name] = /index concurrently if not exists ([a-z0-9_]+)/.exec(statement) ?? []
   if (name === undefined) return
@@ -163,12 +166,12 @@ async function inTransaction(client: pg.Client, work: () => Promise<void>): Prom
     await work()
     await client.query('commit')
   } catch (error) {
-    await client.query('rollback').catch(() => undefined) // the connection is lost, and its transaction with it
+    await client.query('rollback').catch(() => undefined) // ignored: the connection is lost, and its transaction with it
     throw error
   }
 }
 
-/** A statement that waits for a lock blocks all later ones. */
+/** Retries with a short timeout, because a statement that waits for a lock blocks all later ones. */
 async function retrying(group: MigrationFile[], { tries = TRIES }: MigrateOptions, work: () => Promise<void>): Promise<void> {
   for (let tried = 1; ; tried++) {
     try {

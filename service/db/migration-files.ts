@@ -11,17 +11,17 @@ export interface MigrationFile {
   number: number
   text: string
   sha256: string
-  /** Each statement must be repeatable. */
+  /** True: runs outside a transaction, so each statement must be repeatable. */
   outside: boolean
   /** A process without a migration of this number or above cannot run on the schema; null: every process can. */
   needs: number | null
 }
 
-/** `npm run schema` writes `files`. */
+/** Hashes of all migrations. `npm run schema` writes `files`. */
 export interface MigrationLock {
   files: Record<string, string>
   gaps: Record<string, string>
-  /** Files up to the last migration of a release never change. */
+  /** The last migration of each release. Files up to it never change. */
   releases: Record<string, string>
 }
 

@@ -2,11 +2,11 @@ import type pg from 'pg'
 
 export interface DatabaseOptions {
   url: string
-  /** See migrations/0001; null: the login's own. */
+  /** Role of the process (migrations/0001); null: the login's own role. */
   role: 'berth_api' | 'berth_cell' | null
   connections_max: number
   application_name: string
-  /** To accept a connection or answer a probe; default 1.5 s. */
+  /** Time limit to accept a connection or answer a probe; default 1.5 s. */
   answers_within_ms?: number
 }
 
@@ -17,7 +17,7 @@ export function connectionConfig(options: DatabaseOptions): pg.ClientConfig {
     connectionString: options.url,
     application_name: options.application_name,
     ...(options.role === null ? {} : { options: `-c role=${options.role}` }),
-    connectionTimeoutMillis: 2000, // a database that is down fails calls after two seconds
+    connectionTimeoutMillis: 2000, // calls fail after two seconds if the database is down
     statement_timeout: 10_000,
     keepAlive: true,
   }

@@ -7,7 +7,7 @@ import { openWatchedPool } from './watched-pool.ts'
 
 export type Tx = Transaction<Database>
 
-/** A name must always have the same text. */
+/** A name must always be used with the same text. */
 export interface Reader {
   rows<Row>(name: string, text: string, values: unknown[]): Promise<Row[]>
 }
@@ -32,7 +32,7 @@ export function openStore(options: DatabaseOptions): Store {
   }
 }
 
-/** Statements inside a transaction are not prepared. */
+/** Runs queries of a transaction; they are not prepared. */
 export function readerOf(db: Db): Reader {
   return {
     async rows<Row>(_name: string, text: string, values: unknown[]): Promise<Row[]> {

@@ -2,7 +2,7 @@ export interface Right {
   table: string
   role: string
   privilege: string
-  /** null: the whole table, with future columns. */
+  /** null: the whole table, including future columns. */
   column: string | null
 }
 

@@ -8,14 +8,14 @@ interface Applied {
   needs: number | null
 }
 
-/** @throws if this process cannot run on the database's schema, with the remedy */
+/** @throws an error with the remedy, if this process cannot run on the database's schema */
 export async function checkSchema(options: DatabaseOptions): Promise<void> {
   const problem = schemaProblem(Object.keys((await readLock()).files), await readApplied(options))
   if (problem !== null) throw new Error(problem)
 }
 
 /**
- * A newer schema is accepted while none of its migrations needs a newer process: other computers may still run the earlier version.
+ * A newer schema is accepted while none of its migrations needs a newer process, because other computers may still run the earlier version.
  * @param known names of this version's migrations
  * @returns null if there is no problem
  */
@@ -32,7 +32,7 @@ export function schemaProblem(known: string[], applied: Applied[]): string | nul
 
 async function readApplied(options: DatabaseOptions): Promise<Applied[]> {
   const client = new pg.Client(connectionConfig(options))
-  client.on('error', () => undefined) // the query reports it
+  client.on('error', () => undefined) // ignored: the query reports the error
   await client.connect()
   try {
     return (await client.query<Applied>('select name, needs from kysely_migration')).rows
@@ -44,5 +44,5 @@ async function readApplied(options: DatabaseOptions): Promise<Applied[]> {
   }
 }
 
-/** No table, no column, or no right to read it: no version with this check has migrated the database. */
+/** SQLSTATEs for no table, no column, or no right to read it: no version with this check has migrated the database. */
 const NEVER_MIGRATED = new Set(['42P01', '42703', '42501'])

@@ -1,21 +1,21 @@
 import pg from 'pg'
 import { connectionConfig, type DatabaseOptions } from './options.ts'
 
-// All our int8 columns are counters far below 2^53; the driver's text would spread string arithmetic.
+// int8 is parsed to a number. All int8 columns are counters far below 2^53, and text would lead to string arithmetic.
 pg.types.setTypeParser(pg.types.builtins.INT8, (text: string) => Number.parseInt(text, 10))
 
 const PATIENCE_MS = 1000
 const ANSWERS_WITHIN_MS = 1500
 
 /**
- * A stopped server keeps its sockets open and does not enforce its statement timeout. A server that answers a probe is only busy, and its
- * statement may continue.
+ * A stopped server keeps its sockets open and does not enforce its statement timeout, so the pool probes it.
+ * A server that answers a probe is only busy, and its statement may continue.
  */
 export function openWatchedPool(options: DatabaseOptions): pg.Pool {
   const config = { ...connectionConfig(options), connectionTimeoutMillis: options.answers_within_ms ?? ANSWERS_WITHIN_MS }
   const watch = watchServer(config)
   class WatchedClient extends pg.Client {
-    // All overloads end in a callback or a promise.
+    // Covers all overloads, because each ends in a callback or a promise.
     override query(...given: unknown[]): never {
       const socket = (this as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
       const done = watch.begin(() => socket.destroy())
@@ -33,7 +33,8 @@ export function openWatchedPool(options: DatabaseOptions): pg.Pool {
   }
   const given = { ...config, pipeline: true, max: options.connections_max, Client: WatchedClient as unknown as typeof pg.Client }
   const pool = new pg.Pool(given)
-  // Without a listener the 'error' of a broken connection would end the process. The current or next statement reports the failure.
+  // Errors are ignored here: without a listener the 'error' of a broken connection would end the process. The current or next statement
+  // reports the failure.
   pool.on('connect', (client) => client.on('error', () => undefined))
   pool.on('error', () => undefined)
   return pool
@@ -41,13 +42,13 @@ export function openWatchedPool(options: DatabaseOptions): pg.Pool {
 
 const PREPARED_MAX = 1000
 const PREPARED_CHARACTERS_MAX = 4000
-/** PostgreSQL's generic plan assumes lists of ten. */
+/** Longer lists are not prepared, because PostgreSQL's generic plan assumes lists of ten. */
 const PREPARED_LIST_MAX = 100
 const names = new Map<string, string>()
 
 /**
- * Each connection parses and plans a named statement once: for short ones that takes longer than execution. A migration would invalidate a
- * statement with `*`.
+ * Each connection parses and plans a named statement once: for short ones that takes longer than execution.
+ * A statement with `*` is not named, because a migration would invalidate it.
  */
 function preparing(given: unknown[]): unknown[] {
   const [text, values, ...rest] = given
@@ -88,14 +89,14 @@ function watchServer(config: pg.ClientConfig & { connectionTimeoutMillis: number
 
 async function probe(config: pg.ClientConfig, within_ms: number): Promise<boolean> {
   const client = new pg.Client({ ...config, connectionTimeoutMillis: within_ms })
-  client.on('error', () => undefined) // any error means no answer
+  client.on('error', () => undefined) // ignored: an error counts as no answer
   const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), within_ms))
   const asked = client
     .connect()
     .then(() => client.query('select 1'))
     .then(
       () => true,
-      // A server without a free connection has answered.
+      // True for these errors: a server that refuses for lack of connections has answered.
       (error: unknown) => /^(53|57P03)/.test(String((error as { code?: unknown }).code)),
     )
   const answered = await Promise.race([asked, late])

@@ -23,7 +23,8 @@ const put = appRoute({
   errors: {},
 })
 
-// The log line of a refusal names the caller's address. It must not look for it on a request whose body was abandoned.
+// The log line of a refusal names the caller's address. It must not be read from a request whose body was abandoned, because that request
+// has no socket.
 test('a handler that abandons a body and refuses does not end the process, and its refusal is logged', async () => {
   const lines: string[] = []
   const server = createServer({

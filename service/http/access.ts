@@ -28,7 +28,7 @@ function refuseKey({ keys }: PrincipalAccess): void {
   switch (keys) {
     case 'any':
       return
-    case 'with_tool': // judged by `refuseToolless`, which needs the body
+    case 'with_tool': // checked by `refuseToolless`, which needs the body
       return
     case 'forbidden':
       throw fail('forbidden', null, 'Only a person may do this')

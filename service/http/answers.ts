@@ -28,7 +28,7 @@ export function checkAnswer(declared: Declared, answer: JsonReply): void {
   const validate = declared.answers.get(answer.status)
   if (validate === undefined) throw new Error(`${declared.route.id} does not declare status ${answer.status}`)
   if (answer.body instanceof Uint8Array) return checkType(declared, answer.status, answer.headers?.['content-type'])
-  // Check the JSON: a Date is a string there, and undefined is absent.
+  // Checks the JSON form, in which a Date is a string, and undefined is absent.
   if (validate === null) return
   const json = jsonOf(answer)
   const body: unknown = json === undefined ? undefined : JSON.parse(json)
@@ -76,7 +76,7 @@ function wrongDetails(surface: Surface, code: string, reason: string | null, det
   const name = `${surface} ${code} ${reason ?? ''}`
   const validate = validators.get(name) ?? validatorOf(Type.Object({ ...detailsOf(surface, code, reason) }, { additionalProperties: true }))
   validators.set(name, validate)
-  const told: unknown = JSON.parse(JSON.stringify(details)) // as JSON: undefined is absent
+  const told: unknown = JSON.parse(JSON.stringify(details)) // checked as JSON, in which undefined is absent
   return validate(told)
     ? null
     : `${name.trim()} ${JSON.stringify(validate.errors.map(({ instancePath, message }) => `${instancePath} ${message}`))}`

@@ -22,6 +22,6 @@ test('each name has its own bucket, and beyond the limit the least recently used
   const buckets = createBuckets({ tokens: 1, seconds: 10, names_max: 2 }, clock)
   assert.deepEqual(
     ['a', 'b', 'a', 'c', 'a', 'b'].map((name) => buckets.take(name)),
-    [0, 0, 10, 0, 10, 0], // c displaced b, which was used before a
+    [0, 0, 10, 0, 10, 0], // the bucket of c replaced the one of b, which was used before a
   )
 })

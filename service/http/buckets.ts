@@ -1,6 +1,6 @@
 import type { Clock } from '../lib/clock.ts'
 
-/** Token buckets by name. Beyond `names_max` the least recently used bucket is dropped, so its name starts full. */
+/** Token buckets by name. Beyond `names_max` the least recently used bucket is removed, so its name starts again with a full bucket. */
 export interface Buckets {
   /** @returns 0 if a token was taken, else the seconds until the next one */
   take(name: string): number
@@ -8,7 +8,7 @@ export interface Buckets {
 }
 
 export interface BucketSize {
-  /** Size of the burst, refilled evenly in `seconds`. */
+  /** The largest burst. An empty bucket is refilled evenly in `seconds`. */
   tokens: number
   seconds: number
   names_max: number

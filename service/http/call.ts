@@ -37,7 +37,7 @@ export interface ToolCaller {
   workspace_id: string
   ownership_epoch: number
   agent_session_id: string
-  /** Session in which a person made the token; null: not in the token. */
+  /** Session in which a person created the token; null: the token names none. */
   person_session_id: string | null
   tools: Tool[]
   issued_at_seconds: number
@@ -46,12 +46,12 @@ export interface ToolCaller {
 
 export type Who = Principal | ToolCaller
 
-/** A request before parsing: the input of refusals that come before those of the parser. */
+/** A request before parsing, for refusals that come before those of the parser. */
 export interface Arrival {
   route: Route
   request_id: string
   now: Date
-  /** Unchecked text from the path. */
+  /** Parameters of the path as unchecked text. */
   params: Record<string, string>
   /** Address of the peer, behind a proxy that of the proxy; empty after a disconnect. */
   address: string
@@ -66,7 +66,7 @@ export interface Call<R extends Route = Route> extends Parsed<R> {
   /** The time that all decisions and writes of this request use. */
   now: Date
   who: R['surface'] extends 'cell' ? ToolCaller : Principal
-  /** Seconds the caller accepts to wait (Prefer: wait); 0: none. */
+  /** Seconds for which the caller agrees to wait (Prefer: wait); 0: none. */
   wait_seconds: number
   /** Present on (I) routes if the caller sent a key. */
   idempotency: {
@@ -101,7 +101,7 @@ export interface Bound<Deps, Ticket = unknown> {
   handler: Handler<Route, Deps, Ticket>
 }
 
-/** Binds a handler to its route and erases its types, which happens nowhere else. */
+/** Binds a handler to its route and erases its types. Types are erased nowhere else. */
 export function bind<R extends Route, Deps, Ticket = unknown>(route: R, handler: Handler<R, Deps, Ticket>): Bound<Deps, Ticket> {
   return { route, handler: handler as unknown as Handler<Route, Deps, Ticket> }
 }
@@ -111,7 +111,7 @@ export type HandlersOf<Routes, Deps, Ticket = unknown> = {
   readonly [Id in keyof Routes]: Routes[Id] extends Route ? Handler<Routes[Id], Deps, Ticket> : never
 }
 
-/** Binds each route to the handler of its id. The type of the handlers names a route without a handler, and a wrong one. */
+/** Binds each route to the handler of its id. The type of `handlers` makes the compiler report a missing or a wrong handler. */
 export function bindAll<Routes, Deps, Ticket>(routes: readonly Route[], handlers: HandlersOf<Routes, Deps, Ticket>): Bound<Deps, Ticket>[] {
   const by_id = new Map(Object.entries<unknown>(handlers))
   const bound = routes.map((route) => {

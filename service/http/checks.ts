@@ -30,7 +30,7 @@ export interface Checks {
   /** Declared query parameters; all others are refused. */
   query_names: readonly string[]
   headers: Validator | null
-  /** Used instead of `body`. */
+  /** Checks the body instead of the schema `body`. */
   check_body: NonNullable<Route['check_body']> | null
   body: Validator | null
 }
@@ -53,7 +53,7 @@ function isStorable(date: Date): boolean {
   return date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9999 // false for an invalid date
 }
 
-/** Compiles a schema at its first value: a process uses few of the contract's schemas, and compiling all takes a second. */
+/** Compiles a schema at its first value, because a process uses few of the contract's schemas, and compiling all takes a second. */
 function validator(ajv: Ajv2020, schema: AnySchema): Validator {
   let compiled: ValidateFunction | undefined
   const fits = (value: unknown) => (compiled ??= ajv.compile(schema))(value)
@@ -100,7 +100,7 @@ export function check(
   if (findings.length > 0) throw invalid(surface, findings.slice(0, checks.check_body === null ? ISSUES_MAX : OWN_ISSUES_MAX))
 }
 
-/** A misspelt name must not be ignored: `?include_delete=true` would list without the deleted. */
+/** Refuses unknown names, because a misspelt one must not be ignored: `?include_delete=true` would list without the deleted workspaces. */
 function unknownNames(known: readonly string[], query: object | null): Finding[] {
   const unknown = Object.keys(query ?? {}).filter((name) => !known.includes(name))
   return unknown.slice(0, ISSUES_MAX).map((name) => ({ in: 'query', unknown_name: true, ...unknownName(name, name, 'parameter', known) }))
@@ -136,7 +136,7 @@ function ownFindings(judge: NonNullable<Route['check_body']>, body: unknown): Fi
     .map((issue) => ({ in: 'body', ...issue, unknown_name: issue.reason === 'unknown_property' }))
 }
 
-/** Checks size and depth of a body. Iterates by level, since a body may be nested half a million deep. */
+/** Checks size and depth of a body. It iterates by level instead of recursing, since a body may be nested half a million deep. */
 function unfitShape(body: unknown): string | null {
   const { values_max, levels_max } = LIMITS.json
   let values = 0

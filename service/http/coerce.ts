@@ -2,14 +2,14 @@ import type { TSchema } from 'typebox'
 
 type Coercion = (text: string) => unknown
 
-/** Decimal only: not 0x10, 1e3, +5 or a number beyond the safe range. */
+/** Decimal integers only: not 0x10, 1e3, +5 or a number beyond the safe range. */
 const INTEGER = /^-?\d{1,16}$/
 const COERCIONS: Partial<Record<string, Coercion>> = {
   integer: (text) => (INTEGER.test(text) ? Number(text) : text),
   boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
 }
 
-/** Conversions of the parameters that are not strings. Text that cannot be converted stays text, and the schema refuses it. */
+/** Conversions of parameters that are not strings. Text that cannot be converted is passed on, and the schema refuses it. */
 export function coercionsOf(schema: TSchema | undefined): ReadonlyMap<string, Coercion> {
   const { properties = {} } = (schema ?? {}) as { properties?: Record<string, { type?: string }> }
   const found = new Map<string, Coercion>()

@@ -5,19 +5,19 @@ import { propertiesOf } from './checks.ts'
 
 /** Cross-origin access for pages of configured origins (decision 278). */
 export interface Cors {
-  /** Marks every answer for an allowed origin, refusals included. */
+  /** Adds the CORS headers to every answer for an allowed origin, including refusals. */
   mark(request: IncomingMessage, response: ServerResponse): void
-  /** Headers for a preflight request; null: the request is none or its origin is not allowed. */
+  /** @returns the headers for a preflight request; null: the request is no preflight, or its origin is not allowed. */
   preflight(request: IncomingMessage, methods: readonly string[]): Record<string, string> | null
 }
 
-/** Headers that no route declares. */
+/** Headers that are allowed in addition to those that routes declare. */
 const SENT = ['Authorization', 'Content-Type', 'Accept', 'Idempotency-Key', 'If-Match', 'Prefer', 'Range', 'X-Request-Id']
 const READ = ['X-Request-Id', 'Retry-After', 'WWW-Authenticate', 'Allow', 'Idempotent-Replayed', 'Content-Length']
 
 /**
- * Cookies are ignored, and `Access-Control-Allow-Credentials` is never sent: a page gets the rights of the credential that it holds, and
- * none of its visitor's.
+ * Cookies are ignored, and `Access-Control-Allow-Credentials` is never sent. A page therefore gets the rights of the credential that it
+ * sends, and none of its visitor's.
  */
 export function createCors(origins: readonly string[], routes: readonly Route[]): Cors {
   const let_in = new Set(origins)

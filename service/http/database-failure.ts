@@ -12,11 +12,11 @@ const UNAVAILABLE_ERRNO = new Set([
   'EAI_AGAIN',
   'EACCES',
 ])
-/** The driver gives these errors no code. */
+/** Messages of the driver's errors that have no code. */
 const UNAVAILABLE_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout|Client was closed)/
 
-/** Returns true if the database is unavailable, false if for example the query is wrong. */
+/** @returns true if the database is unavailable; false for other errors, for example a wrong query. */
 export function databaseIsUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const { code, syscall } = error as { code?: unknown; syscall?: unknown }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 
-/** The rest of a refused body is drained, so that its sender reads the refusal. */
+/** The rest of a refused body is read up to these limits, so that its sender reads the refusal. */
 const LEFTOVER = { bytes_max: 64 << 20, ms_max: 5000 }
 
 export function drainBody(body: IncomingMessage, { bytes_max, ms_max } = LEFTOVER): Promise<void> {

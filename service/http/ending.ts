@@ -43,19 +43,19 @@ export class CallCount {
 /** Berth's keys, sessions and tokens, which a caller may put into a path by mistake. */
 const CREDENTIAL = /(sf[a-z]{1,2}_|eyJ)[\w.-]{16,}/g
 
-const CLIENT_GONE = 499 // only in logs and metrics: the client is gone
+const CLIENT_GONE = 499 // used only in logs and metrics: the client disconnected before the answer
 
 /** Ends a call: aborts its signal, disposes its ticket, and writes its log line and metric. */
 export class Ending {
   who: Who | null = null
-  /** For a WebSocket: 101, or the status of the refusal that ended it. */
+  /** Set for a WebSocket only: 101, or the status of the refusal that ended it. */
   status: number | null = null
   readonly #endings: Endings
   readonly #route: Route | null
   readonly #request: FastifyRequest
   readonly #reply: FastifyReply
   readonly #started_ms: number
-  /** Read at the start: a request whose body was abandoned has no socket when its answer closes. */
+  /** Read at the start, because a request whose body was abandoned has no socket when its answer closes. */
   readonly #address: string
   #controller: AbortController | null = null
   #ended = false
@@ -73,7 +73,7 @@ export class Ending {
     reply.raw.once('close', () => this.#end())
   }
 
-  /** Created on demand: few calls listen to it. */
+  /** Created on demand, because few calls listen to the signal. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController()
     if (this.#ended) this.#controller.abort()
@@ -84,7 +84,7 @@ export class Ending {
     this.#ticket = ticket
   }
 
-  /** The handler has finished. A call keeps its ticket until then, even if its caller leaves earlier. */
+  /** Called when the handler has finished. The ticket is not disposed before, even if the caller disconnects earlier. */
   served(): void {
     this.#served = true
     if (this.#ended) dispose(this.#ticket)
@@ -103,7 +103,7 @@ export class Ending {
     this.#log(logger, status, seconds)
   }
 
-  /** Successful reads are logged at debug level. Query and headers are left out, since they may hold private data. */
+  /** Writes the log line; successful reads at debug level. Query and headers are omitted, since they may hold private data. */
   #log(logger: Logger, status: number, seconds: number): void {
     const { id, method, url } = this.#request
     const level = method === 'GET' && status < 400 ? 'debug' : 'info'
@@ -129,7 +129,7 @@ export class Ending {
   }
 }
 
-/** Cut after credentials are masked: a cut credential would not be recognized. */
+/** Credentials must be masked before, because a shortened credential would not be recognized. */
 function shortened(path: string): string {
   const most = LIMITS.log.path_characters_max
   return path.length <= most ? path : `${path.slice(0, most)}…`

@@ -9,7 +9,7 @@ export interface Refusal {
   body: ErrorEnvelope
 }
 
-/** Converts a thrown value into a refusal. Unexpected errors become internal_error without details. */
+/** Converts a thrown value to a refusal. Unexpected errors become internal_error without details. */
 export function asFailure(surface: Surface, thrown: unknown): Failure {
   if (thrown instanceof Failure && thrown.code in codesOf(surface)) return thrown
   if (databaseIsUnavailable(thrown)) {

@@ -8,7 +8,7 @@ type Fits = (value: unknown) => boolean
 const known = new Map<string, Map<string, Fits>>()
 
 /**
- * Filters the details of a foreign refusal: removes declared details with wrong values, and keeps unknown names.
+ * Filters the details of a refusal that another service sent: removes declared details with wrong values, and keeps unknown names.
  * @param reason must belong to the code, since the checks of each pair are cached
  */
 export function fittingDetails(surface: Surface, code: string, reason: string | null, details: Details): Details {

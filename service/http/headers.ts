@@ -6,7 +6,7 @@ const REQUEST_ID = new RegExp(`^[A-Za-z0-9._-]{${LIMITS.request_id.characters_mi
 const IDEMPOTENCY_KEY = new RegExp(`^[\\x21-\\x7e]{1,${LIMITS.idempotency.key_characters_max}}$`)
 const WAIT = /(?:^|,)\s*wait\s*=\s*"?(\d+)"?\s*(?:;[^,]*)?(?=,|$)/i
 
-/** Keeps the client's request id if it is valid, else makes one. No other client value is reflected. */
+/** Uses the client's request id if it is valid, else creates one. No other value of the client is sent back. */
 export function requestId(headers: IncomingHttpHeaders, fresh: () => string): string {
   const given = headers['x-request-id']
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : fresh()
@@ -36,7 +36,7 @@ export interface Fingerprints {
   verifies(signed: Buffer, bytes: number, text: string): boolean
 }
 
-/** Fingerprint of method, path, query and body. It is keyed, so that a stored digest reveals nothing. */
+/** Fingerprint of method, path, query and body. It is keyed, so that a stored fingerprint reveals nothing about the request. */
 export function fingerprintOf(keys: Fingerprints, method: string, url: string, body: unknown) {
   const text = `${method} ${url}\n${canonical(body ?? null)}`
   return {
@@ -45,7 +45,10 @@ export function fingerprintOf(keys: Fingerprints, method: string, url: string, b
   }
 }
 
-/** Same text for equal JSON values, whatever the order of their keys. Recursion is safe: a body has at most `json_levels_max` levels. */
+/**
+ * The same text for equal JSON values, whatever the order of their keys. Recursion is safe, because a body has at most `json_levels_max`
+ * levels.
+ */
 function canonical(value: unknown): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`

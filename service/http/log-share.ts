@@ -3,14 +3,16 @@ import type { Clock } from '../lib/clock.ts'
 import { createBuckets } from './buckets.ts'
 import { sourceOf } from './source.ts'
 
-/** Bounds the log lines of refusals. The log holds some MiB: an unauthenticated caller could otherwise replace it within seconds. */
+/**
+ * Limits the log lines of refusals. The log holds some MiB, so an unauthenticated caller could otherwise replace all of it within seconds.
+ */
 export interface LogShare {
   /**
-   * @param caller null: unauthenticated, limited by address
-   * @returns null if the line is to be left out; else the number of lines left out since the last one
+   * @param caller null: unauthenticated; the limit then applies to the address
+   * @returns null if the line must be omitted; else the number of lines omitted since the last one
    */
   refusal(caller: string | null, address: string): number | null
-  /** Limits errors by subject. @returns as `refusal` */
+  /** Limits log lines of errors by subject. @returns the same as `refusal` */
   error(about: string): number | null
 }
 

@@ -1,7 +1,7 @@
 import type { Surface } from '../../contract/errors.ts'
 import { pathsOf, patternOf, type Route } from '../../contract/route.ts'
 
-/** Methods of the routes at a path (a query is ignored); empty if there is none. */
+/** @returns the methods of the routes at a path (a query is ignored); empty if no route has the path. */
 export function methodsOf(routes: readonly Route[], surface: Surface): (url: string) => string[] {
   const taken = routes.flatMap((route) =>
     pathsOf(route).map(({ path }) => ({ pattern: patternOf(path), methods: methodsAt(route, surface) })),
@@ -12,7 +12,7 @@ export function methodsOf(routes: readonly Route[], surface: Surface): (url: str
   }
 }
 
-/** Reads on the gateway wake machines and stream: HEAD has no meaning there. */
+/** The gateway has no HEAD, because its reads wake machines and stream. */
 function methodsAt({ method }: Route, surface: Surface): string[] {
   return method === 'GET' && surface === 'app' ? ['GET', 'HEAD'] : [method]
 }

@@ -17,7 +17,7 @@ test('the nearest name is found, and none if nothing is near', () => {
   ])
   assert.deepEqual(['nonsense', 'x', '', '__proto__', 'a'.repeat(100_000)].map(found), Array(5).fill(undefined))
   assert.equal(nearest('limit', []), undefined)
-  // A field of a response and its filter may differ by a prefix.
+  // A field of a response and the filter of that field may differ by a prefix.
   const filters = ['state', 'desired_state', 'key_prefix']
   assert.deepEqual(
     ['observed_state', 'desird_state', 'the_state'].map((wrong) => nearest(wrong, filters)),

@@ -2,14 +2,14 @@ const CHARACTERS_MAX = 64
 /** Up to this many edits count as a typing error. */
 const SURE_EDITS = 2
 
-/** The known name that was most likely meant; undefined if none is near. Pure. */
+/** @returns the known name that was most likely meant; undefined if none is similar. Pure. */
 export function nearest(wrong: string, known: readonly string[]): string | undefined {
   if (wrong.length > CHARACTERS_MAX) return undefined
   const plain = simple(wrong)
   // `observed_state` is more likely `state` than another name of similar length.
   const last = known.find((name) => wrong.endsWith(`_${name}`))
   let best: string | undefined
-  let best_edits = Math.max(1, Math.floor(plain.length / 3)) + 1 // a third of its letters may be wrong
+  let best_edits = Math.max(1, Math.floor(plain.length / 3)) + 1 // so that up to a third of the letters may be wrong
   for (const name of known) {
     const edits = editsBetween(plain, simple(name))
     if (edits < best_edits) [best, best_edits] = [name, edits]
@@ -17,7 +17,7 @@ export function nearest(wrong: string, known: readonly string[]): string | undef
   return last !== undefined && best_edits > SURE_EDITS ? last : best
 }
 
-/** Other spellings are no edits: includeDeleted, include-deleted. */
+/** Removes differences of spelling that must not count as edits: includeDeleted, include-deleted. */
 function simple(name: string): string {
   return name.replaceAll(/[^a-zA-Z0-9]/g, '').toLowerCase()
 }

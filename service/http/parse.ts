@@ -15,7 +15,7 @@ export interface Parser {
   checks: Checks
   coercions: { params: ReturnType<typeof coercionsOf>; query: ReturnType<typeof coercionsOf> }
   header_names: readonly string[]
-  /** null: the server has no idempotency. */
+  /** null: the server does not support idempotency. */
   fingerprints: Fingerprints | null
 }
 

@@ -119,7 +119,7 @@ test('a malformed content type is refused after authentication and routing', asy
   assert.equal((await echo('{"name":"a"}', { ...auth, ...garbage })).code, 'unsupported_media_type')
   assert.equal((await send(`${base}/v1/nope`, { method: 'POST', headers: garbage, body: 'x' })).code, 'not_found')
   const bare_route = { method: 'DELETE', headers: { ...auth, ...garbage } }
-  assert.equal((await send(`${base}/v1/bare`, bare_route)).status, 200) // ignored without a body
+  assert.equal((await send(`${base}/v1/bare`, bare_route)).status, 200) // the header is ignored without a body
   const cellEcho = (headers: Record<string, string>) => send(`${cellBase}/v1/echo`, { method: 'POST', headers, body: '{"name":"a"}' })
   assert.deepEqual([(await cellEcho(garbage)).status, (await cellEcho({ ...auth, ...garbage })).code], [401, 'bad_request'])
 })
@@ -199,7 +199,7 @@ test('an idempotency key has 1-255 visible ASCII characters, and a decided refus
   assert.equal((await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'k' })).status, 404)
   assert.deepEqual(events, ['kept not_found'])
   const unkept = await echo('{"name":"gone"}', { ...json, 'idempotency-key': 'unkept' })
-  assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // a repeat may get another result
+  assert.deepEqual([unkept.status, unkept.code], [503, 'dependency_unavailable']) // not stored, so a repeat may get another result
 })
 
 test('a body may have 32 levels: one more is 422 on App and 400 on the gateway, whatever the body is', async () => {

@@ -27,11 +27,12 @@ export type { Observation } from './ending.ts'
 /** Storage of the outcomes of (I) calls, for repeats. */
 export interface Idempotency<Deps, Ticket> {
   keys: Fingerprints
-  /** The answer of an earlier call with this key; null: none. Refuses a key that was used for another request. */
+  /** @returns the answer of an earlier call with this key; null: none. Refuses a key that was used for another request. */
   replay(call: Call, deps: Deps, ticket: Ticket): Promise<Reply | null>
   /**
-   * Keeps a decided refusal. Successful changes are kept by their own transaction instead.
-   * @returns null if it was kept; else the outcome that a concurrent call with the key kept first, which is the answer of this call too
+   * Stores a refusal for repeats. Successful changes are stored by their own transaction.
+   * @returns null if the refusal was stored; else the outcome that a concurrent call with the key stored first. It is the answer of this
+   * call too.
    */
   keepRefusal(call: Call, failure: Failure, deps: Deps): Promise<Reply | null>
 }
@@ -43,37 +44,38 @@ export interface ServerOptions<Deps, Ticket> {
   clock: Clock
   ids: Ids
   logger: Logger
-  /** Bounds all requests together; absent: unbounded. */
+  /** Limits all requests together; absent: no limit. */
   edge?: Edge
-  /** Origins whose pages may read answers, as browsers send them; absent or empty: no CORS headers. */
+  /** Origins whose pages may read answers, in the form that browsers send; absent or empty: no CORS headers. */
   cors_origins?: readonly string[]
   /** Authenticates the caller; throws 401, or 403 for a caller without any rights. Not called on public routes. */
   authenticate(arrival: Arrival): Promise<Who>
   /**
-   * Role of a person in the organization of the target; null: the call has no target. Refuses a target that the person may not know of.
+   * Role of a person in the organization of the target; null: the call has no target. Refuses a target whose existence the person may not
+   * see.
    * Called only for routes that depend on the role.
    */
   roleOf?(call: Call, who: PersonPrincipal): Promise<Role | null>
   rate?(arrival: Arrival, who: Who): Promise<void>
-  /** Refusals that come before those of the parser. A disposable ticket is disposed when the answer and the handler have ended. */
+  /** Refuses calls before the parser does. A disposable ticket is disposed when the answer and the handler have ended. */
   admit?(arrival: Arrival, who: Who): Promise<Ticket>
   /** Additional headers of a refusal of an authenticated caller. Never fails. */
   refusalHeaders?(route: Route, who: Who): Promise<Record<string, string>>
   idempotency?: Idempotency<Deps, Ticket>
-  /** Resolves when a revocation holds everywhere. Called for routes that revoke, also for a replay. */
+  /** Resolves when a revocation is in force in all processes. Called for routes that revoke, also for a replay. */
   held?(call: Call, revokes: NonNullable<Route['revokes']>): Promise<void>
   files?: ReadonlyMap<string, StaticFile>
   /** For tests and development: refuses to send undeclared answers. */
   validate_answers?: boolean
   observe?(seen: Observation): void
-  /** Closes a connection that takes nothing of a waiting answer for this time; absent: never. */
+  /** Closes a connection whose client reads nothing of a waiting answer for this time; absent: never. */
   reader_stalled_ms?: number
 }
 
 export interface ServerHandle {
   /** @returns the address: `http://127.0.0.1:1234`, or the path of the socket */
   listen(where: { host: string; port: number } | { path: string }): Promise<string>
-  /** Stops accepting, lets running calls end, and closes idle connections. */
+  /** Accepts no more connections, waits for running calls, and closes idle connections. */
   close(): Promise<void>
   breakOff(): void
   http: Server
@@ -82,7 +84,7 @@ export interface ServerHandle {
 /** Methods of the routes at a URL, for refusals and preflights. */
 type AllowedMethods = (url: string) => string[]
 
-/** Serves routes: both surfaces use this one path from request to answer (`serve.ts`). */
+/** Serves routes. Both surfaces use this same path from request to answer (`serve.ts`). */
 export function createServer<Deps, Ticket = undefined>(given: ServerOptions<Deps, Ticket>): ServerHandle {
   const { surface, clock, ids, logger } = given
   const log_share = createLogShare(clock)
@@ -112,7 +114,7 @@ function openApp<Deps, Ticket>({ options, websockets }: Serving<Deps, Ticket>): 
     exposeHeadRoutes: surface === 'app', // the gateway's reads wake machines and stream: HEAD has no meaning there
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: maxHeaderSize }, // any length that the HTTP parser accepts reaches the check of the parameter
+    routerOptions: { maxParamLength: maxHeaderSize }, // so that any length that the HTTP parser accepts reaches the check of the parameter
     requestTimeout: 120_000,
     // Other upgrade requests are answered as plain requests (RFC 9110, 7.8).
     http: { shouldUpgradeCallback: (request) => websockets.wants(request) },
@@ -127,15 +129,15 @@ function openApp<Deps, Ticket>({ options, websockets }: Serving<Deps, Ticket>): 
 function answerUnusualRequests<Deps, Ticket>({ server }: FastifyInstance, { options }: Serving<Deps, Ticket>): void {
   const { surface, ids, logger } = options
   logAcceptErrors(server, logger)
-  // CONNECT asks for a tunnel. Without a listener Node would close the connection without an answer.
+  // CONNECT requests a tunnel, which is refused. Without a listener Node would close the connection without an answer.
   server.on('connect', (_request, socket) => answerBrokenRequest(surface, ids, {}, socket))
-  // An unknown Expect header may be ignored (RFC 9110, 10.1.1); Node would answer a bare 417.
+  // An unknown Expect header is ignored (RFC 9110, 10.1.1). Node itself would answer 417 without an envelope.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
 
 function answerErrors<Deps, Ticket>(app: FastifyInstance, serving: Serving<Deps, Ticket>, allowed: AllowedMethods): void {
   const { options } = serving
-  // serve() reads bodies itself, after authentication.
+  // Bodies are not parsed here, because serve() reads them after authentication.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.setErrorHandler((error, request, reply) => {
@@ -158,7 +160,7 @@ function answerNotFound<Deps, Ticket>(
   sendRefusal(options, null, request, reply, fail('not_found', null, message))
 }
 
-/** Refuses requests above the bound of all callers together, before they are read. */
+/** Refuses requests above the limit of all callers together, before they are read. */
 function limitAll<Deps, Ticket>(app: FastifyInstance, { options }: Serving<Deps, Ticket>, cors: Cors | null): void {
   app.addHook('onRequest', (request, reply, next) => {
     cors?.mark(request.raw, reply.raw)
@@ -198,7 +200,7 @@ function addRoutes<Deps, Ticket>(app: FastifyInstance, serving: Serving<Deps, Ti
         method: route.method,
         url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
         handler,
-        // Content type errors are judged where the body is read, after authentication.
+        // Content type errors are refused where the body is read, after authentication.
         // oxlint-disable-next-line typescript/no-misused-promises -- the framework waits for it, its type does not say so
         errorHandler: (error, request, reply) =>
           isContentTypeError(error)
@@ -214,7 +216,7 @@ function handleOf(app: FastifyInstance, websockets: WebSockets, in_progress: Cal
     listen: (where) => app.listen(where),
     close: () => {
       const closed = app.close()
-      in_progress.whenNone(() => app.server.closeAllConnections()) // connections that never sent a request do not count as idle
+      in_progress.whenNone(() => app.server.closeAllConnections()) // because connections that never sent a request do not count as idle
       return closed
     },
     breakOff() {

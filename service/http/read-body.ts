@@ -17,7 +17,7 @@ export async function readBody(request: IncomingMessage, bytes_max: number): Pro
   return body.length === 0 ? null : body
 }
 
-/** No async iterator: leaving one destroys the socket, and the refusal could not be sent. */
+/** Uses no async iterator, because leaving one destroys the socket, and the refusal could not be sent. */
 function collect(request: IncomingMessage, bytes_max: number): Promise<Buffer | null> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -39,7 +39,7 @@ function collect(request: IncomingMessage, bytes_max: number): Promise<Buffer | 
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** @returns undefined if it is not JSON */
+/** @returns undefined if the body is not JSON */
 export function parseJson(body: Buffer): { value: unknown } | undefined {
   try {
     return { value: JSON.parse(decoder.decode(body)) as unknown }

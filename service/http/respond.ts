@@ -9,11 +9,11 @@ import type { Reply } from './call.ts'
 import { refusal } from './envelope.ts'
 import type { LogShare } from './log-share.ts'
 
-/** No cache may keep an answer unless its route declares it: a kept token or secret could not be removed. */
+/** No cache may store an answer unless its route declares it, because a stored token or secret could not be removed. */
 export const NO_STORE = 'no-store'
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** With `declared`, refuses undeclared answers. */
+/** With `declared`, undeclared answers are refused. */
 export async function send(declared: Declared | null, request: FastifyRequest, reply: FastifyReply, answer: Reply): Promise<FastifyReply> {
   if ('websocket' in answer) throw new Error('a WebSocket was answered to a request that asked for none')
   if ('stream' in answer) {
@@ -27,7 +27,7 @@ export async function send(declared: Declared | null, request: FastifyRequest, r
   reply.code(answer.status).header('x-request-id', request.id).header('cache-control', NO_STORE)
   if (answer.headers) reply.headers(answer.headers)
   if (answer.body instanceof Uint8Array) return reply.send(answer.body)
-  // No compiled serializers: they drop undeclared properties, and JSON.stringify is as fast for rows of this size.
+  // No compiled serializers are used: they drop undeclared properties, and JSON.stringify is as fast for rows of this size.
   const json = jsonOf(answer)
   return json === undefined ? reply.send() : reply.header('content-type', JSON_TYPE).send(json)
 }
@@ -52,7 +52,7 @@ export function sendRefusal(
 ): FastifyReply {
   logRefusal({ surface, logger, log_share }, route, request.id, failure)
   const { status, headers, body } = refusal(surface, failure, request.id)
-  // The rest of a body that is too large is not read.
+  // The connection is closed, because the rest of a body that is too large is not read.
   if (status === 413) reply.header('connection', 'close')
   return reply
     .code(status)

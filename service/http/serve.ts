@@ -81,7 +81,7 @@ async function serveUntil<Deps, Ticket>(
   }
 }
 
-/** The order of these lines is the order in which refusals win. */
+/** The order of these lines defines which refusal is sent if several apply. */
 async function receive<Deps, Ticket>(
   { options: o }: Serving<Deps, Ticket>,
   entry: Entry<Deps, Ticket>,
@@ -116,7 +116,7 @@ async function refuseForbidden<Deps, Ticket>(access: PrincipalAccess, o: ServerO
   refuseStale(access, who.session.stepped_up_at, call.now)
 }
 
-/** Runs the handler. A refusal of a call with a key is sent only after it is kept, so that a repeat gets the same one. */
+/** Runs the handler. A refusal of a call with a key is stored before it is sent, so that a repeat gets the same one. */
 async function answerOf<Deps, Ticket>(
   { options: o }: Serving<Deps, Ticket>,
   entry: Entry<Deps, Ticket>,
@@ -134,7 +134,7 @@ async function answerOf<Deps, Ticket>(
   }
 }
 
-/** Serves a WebSocket. The handshake comes first, so that refusals are sent over the socket. */
+/** Serves a WebSocket. The handshake is completed first, so that refusals are sent over the socket. */
 export async function serveWebSocket<Deps, Ticket>(
   serving: Serving<Deps, Ticket>,
   entry: Entry<Deps, Ticket>,
@@ -183,7 +183,7 @@ function abandon<Deps, Ticket>({ options: { logger } }: Serving<Deps, Ticket>, r
   return reply
 }
 
-/** Ends a connection whose reader takes nothing: its answer stays in memory. A connection without waiting data may stay silent. */
+/** Ends a connection whose client does not read, because its answer occupies memory. A connection without waiting data may be silent. */
 function endStalled(response: ServerResponse, stalled_ms: number): void {
   response.setTimeout(stalled_ms, () => {
     if (response.writableLength > 0) response.destroy()
@@ -200,8 +200,9 @@ function notAnUpgrade(): Failure {
 }
 
 /**
- * Returns true if this refusal may be replayed for the same Idempotency-Key: it must depend on the request alone. A plan's refusal may be
- * paid for a minute later. Refusals of the parser do not get here: without a call there is no key.
+ * @returns true if this refusal may be replayed for the same Idempotency-Key, so it depends on the request alone. A plan's refusal does
+ * not: the customer may pay a minute later.
+ * Refusals of the parser are never checked here, because without a call there is no key.
  */
 function isDecided(surface: Surface, failure: Failure): boolean {
   const { status, body } = refusal(surface, failure, '')

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net'
 
-/** Source of an address for rate limits: an IPv6 client owns the 2^64 addresses of its /64 network. Pure. */
+/** Source of an address for rate limits. An IPv6 client owns the 2^64 addresses of its /64 network, which is the source. Pure. */
 export function sourceOf(address: string): string {
   return isIPv6(address) && !address.includes('.') ? network(address) : address
 }

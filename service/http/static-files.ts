@@ -5,7 +5,7 @@ export interface StaticFile {
   bytes: Buffer
 }
 
-/** A page may load files and call the API of this service only, and may not be framed. */
+/** A page may load files from this service and call its API only, and may not be framed. */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -15,7 +15,7 @@ const HEADERS = {
   'cache-control': 'no-cache',
 }
 
-/** Serves files without authentication: they contain nothing of a tenant. */
+/** Serves files without authentication, because they contain no data of a tenant. */
 export function serveFiles(app: FastifyInstance, files: ReadonlyMap<string, StaticFile>): void {
   for (const [path, { type, bytes }] of files)
     app.get(path, (request, reply) => reply.headers({ ...HEADERS, 'content-type': type, 'x-request-id': request.id }).send(bytes))

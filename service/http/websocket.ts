@@ -11,27 +11,30 @@ import type { Ids } from '../lib/ids.ts'
 import { answerBrokenRequest } from './client-error.ts'
 import { refusal } from './envelope.ts'
 
-/** End of a WebSocket: normal, because this process ends, or with a refusal that is sent first. */
+/** How a WebSocket ends: normally, because this process ends, or with a refusal that is sent first. */
 export type WebSocketEnd = { code: 1000 | 1001 } | { failure: Failure; code?: number }
 
-/** Above the largest message of any route. Messages in between are refused by their route in the envelope; larger ones close with 1009. */
+/**
+ * Larger than the largest message of any route. A route refuses messages in between in the envelope; larger ones close the socket with
+ * 1009.
+ */
 const MESSAGE_BYTES_MAX = 1 << 20
-/** Time for the client to read pending data and to close too. */
+/** Time for the client to read pending data and to close its side. */
 const CLOSE_WAIT_MS = 5000
-/** The close code is 4000 plus the status of the error (Cell, "Events"). */
+/** Base of close codes: 4000 plus the status of the error (Cell, "Events"). */
 const CLOSE_BASE = 4000
 
 export interface WebSockets {
-  /** Returns true for an upgrade request on a WebSocket route. */
+  /** @returns true for an upgrade request on a WebSocket route. */
   wants(request: IncomingMessage): boolean
-  /** Returns true for an upgraded request that waits for the handshake. */
+  /** @returns true for an upgraded request that waits for the handshake. */
   upgraded(request: IncomingMessage): boolean
   /**
    * Completes the handshake. The socket is paused, so that no message is lost before a listener exists.
    * @returns null if the handshake was refused and answered
    */
   accept(request: FastifyRequest): WebSocket | null
-  /** Sends a refusal, if there is one, and closes. */
+  /** Sends a refusal, if there is one, and closes the socket. */
   leave(socket: WebSocket, goodbye: WebSocketEnd, request_id: string): void
   terminate(): void
 }
@@ -47,7 +50,7 @@ export function createWebSockets(surface: Surface, routes: readonly Route[], ids
     noServer: true,
     maxPayload: MESSAGE_BYTES_MAX,
     perMessageDeflate: false,
-    handleProtocols: (offered) => (offered.has(ATTACH_PROTOCOL) ? ATTACH_PROTOCOL : false), // never the protocol that carries a token
+    handleProtocols: (offered) => (offered.has(ATTACH_PROTOCOL) ? ATTACH_PROTOCOL : false), // never selects the protocol that carries a token
   })
   server.on('headers', (headers, request) => {
     const id = request_ids.get(request)
@@ -80,7 +83,7 @@ export function createWebSockets(surface: Surface, routes: readonly Route[], ids
       if (socket === undefined || head === undefined) return null
       request_ids.set(raw, id)
       let accepted: WebSocket | null = null
-      // Calls back synchronously, or answers the broken handshake itself.
+      // The library calls back synchronously, or answers the broken handshake itself.
       server.handleUpgrade(raw, socket, head, (opened) => {
         opened.pause()
         opened.on('error', () => undefined) // an invalid message: the library closes with 1002, 1007 or 1009

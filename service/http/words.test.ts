@@ -1,4 +1,4 @@
-// Declarations of routes beyond their schemas, tested on artificial routes.
+// Tests the declarations of routes other than schemas, on artificial routes.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import pino from 'pino'

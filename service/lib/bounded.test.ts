@@ -8,11 +8,11 @@ interface Rule {
   rule: string
   limits: FairSemaphoreLimits
   /**
-   * `a1` asks for work of the name a. `end` ends the work that has run longest. `-a1` is a caller that leaves. `late` is the end of
-   * `wait_ms`.
+   * Events in order. `a1` requests work under the name a. `end` ends the work that has run longest. `-a1` is a caller that cancels. `late`
+   * is the end of `wait_ms`.
    */
   steps: string
-  /** In order of their beginning. */
+  /** Work in the order in which it began. */
   begun: string
   refused?: string
   left?: string

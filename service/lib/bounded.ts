@@ -1,17 +1,17 @@
 import type { Failure } from './fail.ts'
 
-/** Fair semaphore: bounds concurrent work. Names (tenants, addresses) alternate, so that each waits behind its own work only. */
+/** Fair semaphore: limits concurrent work. Names (tenants, addresses) take turns, so that each name waits only for its own work. */
 export interface FairSemaphore {
   /**
-   * Runs the work when its name is due.
-   * @param signal ends the waiting with its reason; the work must observe it itself
+   * Runs the work when it is the name's turn.
+   * @param signal ends the wait with the signal's reason; the work must observe the signal itself
    * @throws the error of `refusal` if too much waits already, or if the work waits too long
    */
   run<Result>(name: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>
   waiting(): number
 }
 
-/** An absent limit bounds nothing. */
+/** An absent limit means no limit. */
 export interface FairSemaphoreLimits {
   at_once?: number
   at_once_per_name?: number
@@ -29,7 +29,7 @@ interface FairQueue {
   limits: FairSemaphoreLimits
   refusal: () => Failure
   running: KeyedCounts
-  /** Waiting work by name, in the order in which the names are due. */
+  /** Waiting work by name, in the order of the names' turns. */
   lines: Map<string, Waiter[]>
   waiting: number
 }
@@ -62,7 +62,7 @@ function mayRun({ limits, running }: FairQueue, name: string): boolean {
   return running.total() < (limits.at_once ?? Infinity) && running.of(name) < (limits.at_once_per_name ?? Infinity)
 }
 
-/** Resolves when finished work hands over its permit. */
+/** Resolves when finished work passes its permit to this waiter. */
 async function waitForPermit(queue: FairQueue, name: string, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted()
   const { limits, refusal, lines } = queue
@@ -87,7 +87,7 @@ async function waitForPermit(queue: FairQueue, name: string, signal: AbortSignal
   }
 }
 
-/** Removes each waiter that may run and resolves it in one step, so that no permit goes to a waiter that has left. */
+/** Starts each waiter that may run. It is removed and resolved in one step, so that no permit goes to a waiter that has left. */
 function handOver(queue: FairQueue): void {
   const { limits, running, lines } = queue
   for (const [name, line] of lines) {
@@ -102,7 +102,7 @@ function handOver(queue: FairQueue): void {
   }
 }
 
-/** Removes the last entry of the longest queue, so that a new name can always wait. */
+/** Removes the last entry of the longest queue to make space, so that a new name can always wait. */
 function dropFromLongest(queue: FairQueue, length: number): void {
   let [longest, name] = [0, '']
   for (const [each, line] of queue.lines) if (line.length > longest) [longest, name] = [line.length, each]
@@ -112,7 +112,7 @@ function dropFromLongest(queue: FairQueue, length: number): void {
   last.reject(queue.refusal())
 }
 
-/** @returns false if the waiter has its permit, or has left before */
+/** @returns false if the waiter already has its permit, or has already left */
 function leave(queue: FairQueue, name: string, waiter: Waiter): boolean {
   const line = queue.lines.get(name)
   const at = line?.indexOf(waiter) ?? -1
@@ -123,7 +123,7 @@ function leave(queue: FairQueue, name: string, waiter: Waiter): boolean {
   return true
 }
 
-/** @returns a semaphore: runs this much work at once, and the rest in order. Any amount may wait, so its callers bound it. */
+/** @returns a semaphore that runs this much work at once, and the rest in order. Any amount may wait, so its callers must limit it. */
 export function createSemaphore(at_once: number): <T>(work: () => Promise<T>) => Promise<T> {
   const only = createFairSemaphore({ at_once }, unreachable)
   return (work) => only.run('', work)
@@ -133,14 +133,14 @@ function unreachable(): never {
   throw new Error('A semaphore without a bound of its queue has refused work')
 }
 
-/** Amounts by name. A name without an amount takes no memory. */
+/** Amounts by name. A name whose amount is zero uses no memory. */
 export interface KeyedCounts {
   of(name: string): number
   /** Sum of all names. */
   total(): number
-  /** @param amount a negative one takes back */
+  /** @param amount may be negative, which subtracts */
   add(name: string, amount: number): void
-  /** Counts one more until it is disposed. A second disposal has no effect. */
+  /** Adds one until the result is disposed. A second disposal has no effect. */
   take(name: string): Disposable
 }
 

@@ -1,7 +1,7 @@
-/** Source of time that a test can replace. */
+/** A source of time that tests can replace. */
 export interface Clock {
   now(): Date
-  /** Monotonic, for timeouts and ages. */
+  /** A monotonic clock, for timeouts and ages. */
   monotonic_ms(): number
 }
 

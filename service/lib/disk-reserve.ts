@@ -17,12 +17,12 @@ export interface DiskState {
 }
 
 /**
- * Keeps a part of the data directory's file system free. PostgreSQL and hostd's fencing tokens are on it: if it were full, no row could be
- * written, so nothing could be suspended or deleted.
+ * Refuses writes that would fill the data directory's file system. PostgreSQL and hostd's fencing tokens are on it. If it were full, no row
+ * could be written, so nothing could be suspended or deleted.
  */
 export interface DiskReserve {
   /**
-   * Admits a write. Its bytes count as used until the result is disposed, because statfs does not know them yet.
+   * Admits a write. Its bytes count as used until the result is disposed, because statfs does not include them yet.
    * @throws dependency_unavailable if less than the reserve would be left
    */
   take(bytes: number): Promise<Disposable>
@@ -37,7 +37,7 @@ export interface DiskReserveOptions {
   read?(folder: string): Promise<DiskFacts>
 }
 
-/** Writes within this time share one statfs. `take` accounts for them. */
+/** Writes within this time share one statfs. Bytes admitted since then are added by `take`. */
 const LOOK_MS = 250
 const RETRY_SECONDS = 10
 const FREE_FILES_MIN = 0.02
@@ -65,7 +65,7 @@ export function createDiskReserve({ folder, reserve_bytes, clock, read = readDis
       return {
         [Symbol.dispose]() {
           if (is_held) taken_bytes -= bytes
-          if (is_held && bytes > 0) known = null // the next statfs sees the written bytes
+          if (is_held && bytes > 0) known = null // reads again, since a new statfs includes the written bytes
           is_held = false
         },
       }
@@ -78,7 +78,7 @@ export function createDiskReserve({ folder, reserve_bytes, clock, read = readDis
   }
 }
 
-/** For processes without a data directory, and for tests. */
+/** No reserve, for processes without a data directory and for tests. */
 export const NO_RESERVE: DiskReserve = {
   take: () => Promise.resolve({ [Symbol.dispose]() {} }),
   look: () => Promise.resolve({ free_bytes: Infinity, reserve_bytes: 0, is_short: false }),

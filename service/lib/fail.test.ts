@@ -24,8 +24,8 @@ test('details have the types that code and reason declare, and required details 
   const mode = 'processful' as string
   const failures = [
     fail('conflict', 'key_in_use', 'The key is in use', { details: { key: 'a' } }),
-    fail('forbidden', null, 'No', { details: { tool: 'exec' } }), // of the cell
-    fail('forbidden', null, 'No', { details: { denied_tools: ['exec'] } }), // of the app
+    fail('forbidden', null, 'No', { details: { tool: 'exec' } }), // details of the cell
+    fail('forbidden', null, 'No', { details: { denied_tools: ['exec'] } }), // details of the app
     fail(JSON.parse('"conflict"') as CellCode, null, 'No', { details: { of_an_agent: 1 } }),
     // @ts-expect-error -- of another type
     fail('conflict', 'key_in_use', 'The key is in use', { details: { key: 1 } }),

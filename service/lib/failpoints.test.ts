@@ -17,7 +17,7 @@ test('an unknown failpoint is refused, and failpoints of hostd are ignored', () 
 })
 
 test('every listed failpoint can be armed', () => {
-  const nothing_happens = `@${process.execPath}` // a marker that exists, so the failpoint does nothing
+  const nothing_happens = `@${process.execPath}` // the marker exists already, so the failpoint does nothing
   const every = Object.keys(FAILPOINTS).map((name) => `${name}:throw${nothing_happens}`)
   assert.doesNotThrow(() => armFailpoints(every.join(','), { test_switch: true }))
 })
@@ -38,7 +38,7 @@ test('the list names every failpoint with its owner', () => {
   assert.match(listFailpoints(), /^suspend\.S8\tcell\tbefore the commit of suspended$/m)
 })
 
-/** Passes two failpoints in a separate process. */
+/** Runs code with two failpoints in a separate process. */
 function run(spec: string): { signal: NodeJS.Signals | null; stdout: string } {
   const code = `
     const { armFailpoints, failpoint } = await import(${JSON.stringify(join(import.meta.dirname, 'failpoints.ts'))})

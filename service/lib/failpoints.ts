@@ -1,6 +1,6 @@
 import { openSync, closeSync } from 'node:fs'
 
-/** Failpoints of api and cell; each is before the step that it names. hostd has its own. */
+/** Failpoints of api and cell. Each is located before the step that it names. hostd has its own. */
 export const FAILPOINTS = {
   'change.C1': { owner: 'api', before: 'the record of a change, after its work' },
   'change.C2': { owner: 'api', before: 'the commit of a change with its record' },
@@ -125,7 +125,7 @@ export const FAILPOINTS = {
 export type FailpointName = keyof typeof FAILPOINTS
 export type FailpointAction = 'kill9' | 'stop' | 'throw'
 
-/** Thrown by the action `throw`; surrounding code treats it as a bug. */
+/** Thrown by the action `throw`. The surrounding code treats it as a bug. */
 export class FailpointError extends Error {
   constructor(name: FailpointName) {
     super(`Failpoint ${name}`)
@@ -136,21 +136,21 @@ export type FailpointHit = (name: FailpointName) => Promise<void> | void
 
 const armed = new Map<FailpointName, FailpointHit>()
 
-/** Costs one check of an empty map if nothing is armed. */
+/** Costs one check of an empty map if no failpoint is armed. */
 export function failpoint(name: FailpointName): Promise<void> | void {
   return armed.size === 0 ? undefined : armed.get(name)?.(name)
 }
 
-/** For tests inside this process. Dispose the result to disarm it. */
+/** Arms a failpoint for tests inside this process. Disposing the result disarms it. */
 export function armFailpoint(name: FailpointName, hit: FailpointHit): Disposable {
   armed.set(name, hit)
   return { [Symbol.dispose]: () => void armed.delete(name) }
 }
 
 /**
- * Arms a list such as `suspend.S8:kill9,resume.R6:throw`. With `@/path/of/a/marker` behind it, an action happens once: it creates the
- * marker file first, and does nothing if the file exists. So a supervised process survives its restart. Failpoints that begin with `hostd/`
- * are ignored.
+ * Arms a list such as `suspend.S8:kill9,resume.R6:throw`. With `@/path/of/a/marker` appended, an action happens once: it creates the marker
+ * file first, and does nothing if the file exists.
+ * The marker lets a supervised process run after its restart. Failpoints that begin with `hostd/` are ignored.
  * @param options.test_switch whether a test started the process. Without it a spec is an error, since an armed service would kill itself in
  * production.
  */
@@ -191,6 +191,6 @@ function makeMarker(path: string): boolean {
     closeSync(openSync(path, 'wx'))
     return true
   } catch {
-    return false // it exists: this failpoint has acted
+    return false // the marker exists: this failpoint has already acted
   }
 }

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { v7 } from 'uuid'
 import type { Clock } from './clock.ts'
 
-/** Makes ascending UUIDv7, also when the clock is set back, so that pages keep their order. */
+/** Creates ascending UUIDv7, even if the clock is set back, so that pages of a list keep their order. */
 export interface Ids {
   next(): string
-  /** Later ids must be above this one. */
+  /** Later ids of this process must be greater than this one. */
   seen(id: string): void
 }
 
@@ -33,7 +33,7 @@ export function createIds(clock: Clock): Ids {
 const RANDOM_BYTES = 16
 const DRAWN_AT_ONCE = 256
 
-/** Draws random bytes in batches: one system call for many ids. */
+/** Reads random bytes in batches, so that one system call is enough for many ids. */
 function randomness(): () => Uint8Array {
   let drawn: Uint8Array = new Uint8Array(0)
   let used = 0
@@ -49,7 +49,7 @@ function randomness(): () => Uint8Array {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** Canonical lower-case form only (App, "Conventions"). */
+/** Accepts the canonical lower-case form only (App, "Conventions"). */
 export function isUuid(text: string): boolean {
   return UUID.test(text)
 }

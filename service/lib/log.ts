@@ -3,7 +3,7 @@ import pino, { type Logger } from 'pino'
 
 export interface ProcessLog {
   logger: Logger
-  /** Lines that could not be written since the start. */
+  /** Number of lines that could not be written since the start. */
   dropped(): number
 }
 
@@ -16,7 +16,7 @@ export interface LogOptions {
 
 /**
  * The log of a process, on standard output. A line that cannot be written is dropped and counted, since the disk of the log may be full.
- * Pino's own destination would end the process then.
+ * Pino's own destination would end the process in this case.
  */
 export function openLog({ level, base, write = toStandardOutput }: LogOptions): ProcessLog {
   let dropped = 0
@@ -32,7 +32,7 @@ export function openLog({ level, base, write = toStandardOutput }: LogOptions): 
         rest = rest.subarray(taken)
       }
     } catch {
-      // The pipe is full or has no reader; the line counts as dropped.
+      // Ignored: the pipe is full or has no reader, and the line is counted as dropped below.
     }
     if (rest.length < all) is_torn = rest.length > 0
     if (rest.length > 0) dropped += 1
@@ -58,7 +58,7 @@ function toStandardOutput(bytes: Buffer): number {
   return writeSync(STANDARD_OUTPUT, bytes)
 }
 
-/** Keeps Node's own output (warnings) from ending the process: a stream error without a listener would. */
+/** Ignores errors of Node's own output (warnings). Without a listener a stream error would end the process. */
 export function surviveFullOutput(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 }

@@ -43,7 +43,7 @@ test('closing stops a running pass and waits for it', async () => {
   await closing
 })
 
-/** Calls during a pass: the sampling clocks drop them, and pollers of rows keep one. */
+/** Calls during a pass. `oneAtATime`, for sampling clocks, drops them; pollers of rows run once more. */
 const DURING_A_PASS = [
   {
     rule: 'oneAtATime drops a call during a pass',

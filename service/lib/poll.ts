@@ -1,17 +1,18 @@
 import type { Clock } from './clock.ts'
 
-/** A longer time between two ticks counts as a gap. A busy computer may be late, but not by this much. */
+/** A longer time between two ticks counts as a gap. An overloaded computer may delay a tick, but not by this much. */
 const UNSEEN_MS = 20_000
 
 export interface Tick {
   now: Date
-  /** Everything counts as used then: earlier use was not observed. */
+  /** Every workspace counts as used at this time, because earlier use was not observed. */
   since: Date
 }
 
 /**
- * Finds gaps in our own clock. After a jump forward, or a standstill of process or computer, everything counts as used from then on.
- * Otherwise all that was quiet would seem idle and end at once.
+ * Finds gaps in the process's own observation. After a jump forward, or a standstill of process or computer, everything counts as used from
+ * this time on.
+ * Otherwise every unobserved workspace would seem idle and end at once.
  */
 function watchTime(clock: Clock, started_at: Date): () => Tick {
   let since = started_at
@@ -31,7 +32,7 @@ export function gapAwarePoller(clock: Clock, started_at: Date, look: (tick: Tick
   return () => lookOnce(time())
 }
 
-/** @returns the same work. A call does nothing while an earlier one is under way: the next tick takes the sample. */
+/** Wraps work so that a call does nothing while an earlier one is under way. No sample is lost, because the next tick takes it. */
 export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<void>): (...given: A) => Promise<void> {
   let working = false
   return async (...given) => {
@@ -45,7 +46,7 @@ export function oneAtATime<A extends unknown[]>(work: (...given: A) => Promise<v
   }
 }
 
-/** The work took longer than its caller waits. It goes on, and its result is dropped. */
+/** The work took longer than its caller waits. The work continues, and its result is ignored. */
 export class TimedOut extends Error {}
 
 /**
@@ -65,7 +66,7 @@ export async function withTimeout<T>(ms: number, late: string | (() => Error), w
 
 export type Timed<F> = F & { isDue(): boolean }
 
-/** @returns a trigger. The work runs once, this long after the first call, and not after the signal. */
+/** @returns a trigger. The work runs once, this long after the first trigger, and never after the signal. */
 export function debounced(ms: number, work: () => void, signal: AbortSignal): Timed<() => void> {
   let timer: NodeJS.Timeout | undefined
   signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
@@ -80,8 +81,8 @@ export function debounced(ms: number, work: () => void, signal: AbortSignal): Ti
 }
 
 /**
- * Repeats work that failed, later each time, until it succeeds.
- * @returns a function that takes each result.
+ * Repeats failed work, after growing pauses, until it succeeds.
+ * @returns a function that must be called with each result.
  */
 export function retrying(
   { first_ms, most_ms }: { first_ms: number; most_ms: number },
@@ -116,24 +117,25 @@ export function tickEvery(ms: number, tick: () => Promise<void>, failed: (error:
   signal.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
 
-/** Calls one function in an interval and on demand. */
+/** Calls a function at an interval and on demand. */
 export interface Poller {
-  /** Polls now, or again after a pass in progress. */
+  /** Starts a pass now, or another one after a pass in progress. */
   poke(): void
-  /** Resolves when no pass runs; none begins afterwards. */
+  /** Resolves when no pass runs. No pass begins afterwards. */
   close(): Promise<void>
 }
 
 interface PollerOptions {
   every_ms: number
-  /** One pass. `stopped` tells whether it should end early. */
+  /** One pass. `stopped` returns whether the pass should end early. */
   look(stopped: () => boolean): Promise<unknown>
   failed(error: unknown): void
 }
 
 /**
- * Polls in an interval, one pass at a time, until it is closed. A failed pass is reported and does not stop the poller. A poke during a
- * pass is kept, unlike a call of `oneAtATime`: the pass may have read before the row that the poke is about.
+ * Polls at an interval, one pass at a time, until it is closed. A failed pass is reported and does not stop the poller.
+ * A poke during a pass causes another pass, unlike a call of `oneAtATime`: the current pass may have read before the announced row was
+ * written.
  */
 export function startPoller({ every_ms, look, failed }: PollerOptions): Poller {
   let closed = false

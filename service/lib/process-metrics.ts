@@ -14,7 +14,7 @@ export function processMetrics(registry: Registry, reserve: DiskReserve, log: Pi
     registers: [registry],
     async collect() {
       this.reset()
-      const state = await reserve.look().catch(() => null) // without a reading the series is absent
+      const state = await reserve.look().catch(() => null) // without a reading no value is set, so the series is absent
       if (state === null || !Number.isFinite(state.free_bytes)) return
       this.set(state.free_bytes)
       reserved.set(state.reserve_bytes)

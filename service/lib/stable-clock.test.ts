@@ -12,7 +12,7 @@ function bench() {
   const clock = { now: () => new Date(at.wall_ms), monotonic_ms: () => at.monotonic_ms }
   const log = pino({}, { write: (line: string) => void lines.push(line) })
   const work = whileClockStable(clock, log, 'test', () => Promise.resolve(void done.push(at.wall_ms)))
-  /** Advances time, and sets the wall clock by `set_hours` more. @returns whether the work ran */
+  /** Advances both clocks by `hours`, and the wall clock by `set_hours` more. @returns whether the work ran */
   const after = async (hours: number, set_hours = 0) => {
     at.monotonic_ms += hours * HOUR_MS
     at.wall_ms += (hours + set_hours) * HOUR_MS

@@ -1,14 +1,14 @@
 import type { Logger } from 'pino'
 import type { Clock } from './clock.ts'
 
-/** Largest allowed drift between wall clock and monotonic clock. */
+/** Largest allowed change of the difference between wall clock and monotonic clock. */
 const APART_MS = 3600_000
-/** After this time a set clock is believed, so that a computer that stood still deletes again without a restart. */
+/** After this time a changed clock is trusted, so that a computer that stood still removes old data again without a restart. */
 const BELIEVED_MS = 24 * 3600_000
 
 /**
- * The returned function is false while the wall clock has jumped against the monotonic one. A clock set forward by days for some minutes
- * must not delete data or end a month, since neither can be undone.
+ * @returns a function that is false while the wall clock has jumped against the monotonic one.
+ * A clock set forward by days for some minutes must not delete data or end a month, since neither can be undone.
  */
 export function watchClock(clock: Clock): () => boolean {
   const offset = () => clock.now().getTime() - clock.monotonic_ms()
@@ -28,7 +28,7 @@ export function watchClock(clock: Clock): () => boolean {
   }
 }
 
-/** Wraps periodic work: it is skipped while the clock cannot be believed. */
+/** Wraps periodic work, which is skipped while the clock cannot be trusted. */
 export function whileClockStable(clock: Clock, log: Logger, what: string, work: () => Promise<void>): () => Promise<void> {
   const isSteady = watchClock(clock)
   let is_told = false

@@ -1,10 +1,10 @@
 export interface TarEntry {
-  /** Without a slash at either end. */
+  /** Path without a slash at the start or the end. */
   name: string
   type: 'file' | 'directory' | 'symlink'
   mode: number
   modified_ms: number
-  /** 0 for anything but a file. */
+  /** Size of a file; 0 for other types. */
   size: number
   target?: string
 }
@@ -13,11 +13,11 @@ export const BLOCK = 512
 export const TAR_END = Buffer.alloc(2 * BLOCK)
 
 const FLAGS = { file: '0', directory: '5', symlink: '2' } as const
-/** The workspace's user: a tree keeps no owners. */
+/** All entries belong to the workspace's user, because a tree stores no owners. */
 const OWNER = { id: 1000, name: 'user' }
 const OCTAL_MAX = 8 ** 11 - 1
 
-/** Header of an entry, after a pax header if the plain one cannot hold its values. */
+/** The header of an entry. A pax header precedes it if the plain header cannot hold its values. */
 export function tarHead(entry: TarEntry): Buffer {
   const name = entry.type === 'directory' ? `${entry.name}/` : entry.name
   const target = entry.target ?? ''

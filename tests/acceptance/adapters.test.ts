@@ -52,7 +52,7 @@ test('every file of the Python adapters parses as Python', { timeout: patience(6
   await run('python3', ['-c', PARSES, ...files])
 })
 
-// Their packages are hundreds of megabytes.
+// Long run only: the packages are hundreds of megabytes.
 if (isLong) {
   let service: SharedService
   let folder: string

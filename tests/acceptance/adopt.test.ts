@@ -52,7 +52,7 @@ const shell = async (workspace: OpenedWorkspace, script: string) => {
   return stdout.trim()
 }
 
-/** Not a shell script: a shell loses a signal that arrives while its trap runs. */
+/** A Python program, because a shell loses a signal that arrives while its trap runs. */
 const COUNTER = `import os, signal, time
 count = 0
 def tell(*_):
@@ -91,7 +91,7 @@ test('an adopt gives a workspace the memory, processes, files and commands of it
   const now = await view(workspace.id)
   assert.deepEqual([now.id, now.key, now.observed_state, now.ceilings], [before.id, 'adopts', 'running', before.ceilings])
   assert.deepEqual([now.ownership_epoch, ownership_epoch], [before.ownership_epoch + 1, before.ownership_epoch + 1])
-  // A command of the workspace ends as after a restore; that of the fork continues.
+  // A command of the workspace has ended as after a restore; a command of the fork continues.
   const stale = await client.tool<{ error: { code: string } }>(workspace, '/exec/under-way')
   assert.equal(stale.body.error.code, 'stale_epoch')
   const token = await client.token(workspace.id)

@@ -25,7 +25,7 @@ const CALL_KINDS = [
   (at: OpenedWorkspace) => client.tool(at, '/processes'),
 ] as const
 
-/** Connections are open already, so that only admission can refuse. */
+/** The connections are already open, so only admission can refuse. */
 async function answersTo(at: OpenedWorkspace): Promise<string[]> {
   const calls = Array.from({ length: CALLS }, (_, n) => CALL_KINDS[n % CALL_KINDS.length]?.(at) ?? Promise.reject(new Error('no kind')))
   const answers = (await Promise.all(calls)) as { status: number; body: { error?: { details?: { reason?: string } } } }[]

@@ -1,4 +1,4 @@
-// Own installations: one is backed up and restored as the other.
+// Own installations: a backup of one is restored as the other.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -25,9 +25,9 @@ let second: Service | undefined
 before(async () => {
   first = await startService({ settings })
   folder = await mkdtemp(path.join(TEST_ROOT, 'backup-'))
-  await chmod(folder, 0o755) // the database's own user passes through
+  await chmod(folder, 0o755) // the user of the database must be able to pass through this folder
   restored = path.join(folder, 'data')
-  // The runner cleans up after a killed test by this file.
+  // By this file, the runner removes the installation of a killed test.
   await writeFile(
     path.join(folder, 'owner'),
     JSON.stringify({ pid: process.pid, start_time: startTimeOf(process.pid), data_dir: restored }),

@@ -1,4 +1,4 @@
-// Own installation: its machines reach a fake internet.
+// Needs its own installation, whose machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import path from 'node:path'
@@ -78,7 +78,7 @@ function readPng(bytes: Buffer): { width: number; height: number; last: number[]
   return { width, height, last: lastPixel(inflateSync(Buffer.concat(data)), width, height, channels) }
 }
 
-/** Undoes the PNG row filters: a row holds differences to the bytes above and to the left. */
+/** Undoes the PNG row filters: a filtered row holds differences to the bytes above and to the left. */
 function lastPixel(raw: Buffer, width: number, height: number, channels: number): number[] {
   const stride = width * channels
   let above = new Uint8Array(stride)

@@ -26,7 +26,7 @@ const page = async (query = '') => {
   assert.equal(status, 200, JSON.stringify(body))
   return body
 }
-/** Each line is `kind type path`. */
+/** Each returned line is `kind type path`. */
 const list = async (prefix: string, limit = 1000) => {
   const lines: string[] = []
   for (let cursor = ''; ;) {
@@ -44,7 +44,7 @@ test('files that the service wrote are no changes until the workspace changes th
   const forked = await client.operate(`/v1/workspaces/${workspace.id}/fork`, { json: { key: 'changes-fork' } })
   assert.equal(forked.state, 'succeeded')
   const fork = await client.open('changes-fork')
-  assert.deepEqual((await client.tool<Changes>(fork, '/changes')).body.data, []) // a fork has another host name and machine-id
+  assert.deepEqual((await client.tool<Changes>(fork, '/changes')).body.data, []) // a fork's new host name and machine-id are not listed as changes
   const script = 'echo 10.0.0.1 elsewhere >> /etc/hosts; chmod 600 /etc/hostname; rm /etc/machine-id'
   await client.run(fork, ['bash', '-ec', script], { user: 'root' })
   const { data } = (await client.tool<Changes>(fork, '/changes')).body

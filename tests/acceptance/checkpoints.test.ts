@@ -49,7 +49,7 @@ const shell = async (workspace: OpenedWorkspace, script: string) => {
   return stdout.trim()
 }
 
-/** Not a shell script: a shell loses a signal that arrives while its trap runs. */
+/** A Python program, because a shell loses a signal that arrives while its trap runs. */
 const COUNTER = `import os, signal, time
 count = 0
 def tell(*_):
@@ -137,7 +137,7 @@ test('reset, snapshot and restore of a suspended workspace do not start it', asy
 
 test('reads are served during the capture of a snapshot, and changes get workspace_busy', async () => {
   const workspace = await open('read-only')
-  // A large memory makes the capture take a while.
+  // A large memory makes the capture last longer than the calls below.
   const holder = ['python3', '-c', 'import os, time; kept = os.urandom(200 << 20); open("ready", "w"); time.sleep(600)']
   await client.tool(workspace, '/exec', { json: { argv: holder } })
   await shell(workspace, 'echo kept > f; until [ -e ready ]; do sleep 0.02; done')
@@ -154,7 +154,7 @@ test('reads are served during the capture of a snapshot, and changes get workspa
   assert.equal(await stateOf(body.id), 'succeeded')
 })
 
-/** The gateway admits changes until it learns of the operation. */
+/** Repeats: the gateway admits changes until it learns of the operation. */
 async function refused(workspace: OpenedWorkspace) {
   const deadline_ms = performance.now() + patience(30_000)
   for (let turn = 0; performance.now() < deadline_ms; turn++) {

@@ -65,7 +65,7 @@ for (const mode of ['processful', 'file_first'])
       await run('diff', ['-r', '--no-dereference', here, back])
       assert.deepEqual([readlinkSync(path.join(back, 'link')), statSync(path.join(back, 'run')).mode & 0o777], ['run', 0o755])
 
-      writeFileSync(path.join(here, 'below', '-rf'), 'len') // as long as before
+      writeFileSync(path.join(here, 'below', '-rf'), 'len') // as long as the old content
       chmodSync(path.join(here, 'run'), 0o700)
       rmSync(path.join(here, 'empty'), { recursive: true })
       writeFileSync(path.join(here, 'empty'), 'a file where a folder was')
@@ -87,10 +87,10 @@ test('a folder larger than one request goes in several requests, and a repeated 
   const filled = (name: string, mib: number) => void writeFileSync(path.join(here, name), Buffer.alloc(mib << 20, 'berth'))
   for (let n = 0; n < 280; n += 1) filled(`small-${n}`, 1)
   filled('large', 40)
-  // One request does not take so many bytes, nearly all of them a hole.
+  // One request may not be as large, although nearly all of it is a hole.
   writeFileSync(path.join(here, 'disk'), 'begin')
   truncateSync(path.join(here, 'disk'), 300 << 20)
-  // For the second request, below a folder that its owner may not write to.
+  // These go into the second request, below a folder that its owner may not write to.
   for (const name of ['a', 'z']) filled(`locked/${name}`, 15)
   chmodSync(path.join(here, 'locked'), 0o555)
   assert.match(await berth('cp', here, 'several:/home/user/all'), /^286 entries, 681574400 bytes\n$/)

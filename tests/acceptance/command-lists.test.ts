@@ -123,7 +123,7 @@ test('a caller that disconnects during a start or while it reads output ends no 
     asked.destroy()
     started.push(session_id)
   }
-  // A request cut before it was sent has started nothing; a repeat finds each other command.
+  // A request that was cut before it was sent started nothing. A repeat finds every other command.
   for (const session_id of started) assert.equal((await ws.start(LONG, { session_id })).id, session_id)
   for (const session_id of started) {
     const reading = ask('GET', `/${session_id}/output`)

@@ -9,7 +9,7 @@ const CYCLES = depth({ short: 3, long: 50 })
 const CANARY_MIB = 64
 const small = { caps: { memory_mib: 512 } }
 
-/** One answer proves memory, processes, disk and open files: the hash of everything so far is in a file, a deleted open file and memory. */
+/** One answer proves memory, processes, disk and open files: the same hashes are in a file, in a deleted open file and in memory. */
 const WITNESS = `
 import hashlib, json, os, time
 canary = os.urandom(1 << 20) * ${CANARY_MIB}

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -9,14 +9,14 @@ import { openSpareShare } from '../../service/cell/reconcile/spare-share.ts'
 import { createClient, ndjson, refusalOf, send, type Client, type OpenedWorkspace, type OutputEvent } from '../support/client.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// Required: the workspace fails within 10 s, its streams end with an error, and the next open starts from the current disk.
+// Requirement: the workspace fails within 10 s, its streams end with an error, and the next open starts from the current disk.
 const SEEN_MS = 10_000
 /** A failed probe counts only while the computer has spare processors. */
 const SEEN_WORKING_MS = 20_000
-/** A silent agent on a busy computer may only be slow. */
+/** Longest limit: on a busy computer a silent agent may only be slow. */
 const SEEN_BUSY_MS = 120_000
 const SPARE_SHARE_MIN = 0.25
-/** Frequent enough to be exact, too rare to use up the processors. */
+/** Frequent enough to be exact, and rare enough not to use up the processors. */
 const ASK_EVERY_MS = 250
 const WORKS = 'while echo x; do sleep 0.1; done'
 const STANDS_STILL = 'echo x; exec sleep 1000'
@@ -127,7 +127,7 @@ const signal = (program: string, name: NodeJS.Signals) => async (workspace: Open
   for (const pid of await pidsOf(workspace.id, program)) process.kill(pid, name)
 }
 
-/** The agent is the guest's first process, which no guest process can signal. */
+/** The engine signals the agent: no guest process can signal the guest's first process. */
 const signalAgent = (name: 'KILL' | 'STOP') => async (workspace: OpenedWorkspace) => {
   const { sandbox, runsc_root } = await service.machine(workspace.id)
   await promisify(execFile)(service.runsc, ['--root', runsc_root, 'kill', sandbox, name])
@@ -149,7 +149,7 @@ died('kill -9 of the gofer', { reason: 'killed', kill: signal('runsc-gofer', 'SI
 died('kill -9 of the agent', { reason: 'killed', kill: signalAgent('KILL') })
 died('a sandbox past its memory', { reason: 'out_of_memory', kill: outgrow })
 
-// They run at once, because each waits for probes that come every few seconds.
+// These deaths run concurrently, because each waits for probes that come every few seconds.
 const HANGS: Record<string, Death> = {
   'a sandbox that hangs': { reason: 'hung', kill: signal('runsc-sandbox', 'SIGSTOP') },
   'an agent that hangs in a guest that stands still': { reason: 'hung', kill: signalAgent('STOP'), script: STANDS_STILL },
@@ -182,12 +182,12 @@ test('the death of a machine while hostd is down is detected when hostd is back'
 
 test('after a loss of every process and machine, running workspaces are failed and suspended ones resume with their memory', async () => {
   const running = await living('lost')
-  running.ended.catch(() => undefined) // its gateway is killed
+  running.ended.catch(() => undefined) // this stream breaks when its gateway is killed
   const asleep = await client.open('asleep', small)
   await client.run(asleep, ['bash', '-c', 'echo memory > /dev/shm/canary'])
   assert.equal((await client.operate(`/v1/workspaces/${asleep.id}/suspend`)).state, 'succeeded')
   const [sandbox] = await pidsOf(running.workspace.id, 'runsc-sandbox')
-  for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const) await service.kill9(child).catch(() => undefined) // it may have ended with another one
+  for (const child of ['supervisor', 'cell', 'api', 'hostd', 'postgres'] as const) await service.kill9(child).catch(() => undefined) // the child may have ended together with another one
   process.kill(sandbox ?? 0, 'SIGKILL')
   await service.ready()
   const began_ms = performance.now()

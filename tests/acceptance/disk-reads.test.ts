@@ -1,4 +1,4 @@
-// Own installation: hostd is killed.
+// Needs its own installation: the tests kill its hostd.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -62,7 +62,7 @@ const leftovers = () => [
   ...globSync(path.join(service.run_dir, '**/reads/read-*')),
 ]
 
-/** Drops parts that depend on a running sandbox: docs/decisions/disks.md. */
+/** Drops the parts of an answer that depend on a running sandbox: docs/decisions/disks.md. */
 function settled({ status, headers, bytes, body }: Answer) {
   const shown = ['content-type', 'content-length', 'content-range', 'x-file-size', 'x-file-revision'].map((name) => headers[name])
   const [type, length] = shown
@@ -200,7 +200,7 @@ test('renames that race with disk reads over two suspends and resumes expose no 
     const answer = await (asked[turn % 3] ?? asked[0])()
     seen.reads += 1
     seen.statuses.add(answer.status)
-    // A read between two renames of the racer finds nothing.
+    // 404: a read between two renames finds nothing.
     if (began_asleep && (answer.headers['x-served-from'] === 'disk' || answer.status === 404)) seen.asleep += 1
     if (answer.bytes.includes(SECRET)) seen.leaked += 1
   }
@@ -220,7 +220,7 @@ test('renames that race with disk reads over two suspends and resumes expose no 
   await reading
   assert.equal(seen.leaked, 0)
   assert.ok(seen.reads >= READS && seen.asleep > READS / 2, JSON.stringify({ ...seen, statuses: [...seen.statuses] }))
-  // 503: offline_changed, or a machine that is ending. 409: a state in between.
+  // 503: offline_changed, or a machine that is ending. 409: a state between asleep and awake.
   assert.deepEqual(
     [...seen.statuses].filter((status) => ![200, 404, 409, 422, 503].includes(status)),
     [],

@@ -1,4 +1,4 @@
-// Own installation: the test breaks it.
+// Needs its own installation: the tests break it.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -95,7 +95,7 @@ test('the doctor names everything that the test broke with exit code 1, and a de
     60_000,
     async () => ((await service.metrics('cell')).get('berth_machine_deaths_total{reason="killed"}') ?? 0) === before + 1,
   )
-  await service.kill9('cell') // it reconciles at its start and every minute
+  await service.kill9('cell') // the cell reconciles at its start and every minute
   await service.ready()
   await until(
     'everything has put itself right',

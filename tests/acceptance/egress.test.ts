@@ -1,4 +1,4 @@
-// Own installation: its machines reach a fake internet.
+// Needs its own installation, whose machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { EgressDenial, WorkspaceEgressPolicy } from '../../contract/schemas/egress.ts'
@@ -42,7 +42,7 @@ async function put(of: { id: string }, json: object): Promise<WorkspaceEgressPol
   return enforced(of, answer.body.version)
 }
 
-/** Code 7: connection refused; 28: timeout. */
+/** curl's exit code; 7: connection refused; 28: timeout. */
 async function reach(from: OpenedWorkspace, address: string): Promise<{ code: number | null; ms: number }> {
   const began = performance.now()
   const { exit } = await client.run(from, ['curl', '-sS', '--max-time', '20', '-o', '/dev/null', `http://${address}/`])

@@ -13,7 +13,7 @@ let workspace: OpenedWorkspace
 before(async () => {
   service = await sharedService()
   client = createClient(service.base_url, service.api_key)
-  // The bound of retained output is a quarter of this disk.
+  // Retained output is limited to a quarter of this disk.
   workspace = await client.open('exec', { caps: { disk_gib: 1 } })
 })
 after(async () => {
@@ -52,7 +52,7 @@ const bytesOf = (events: OutputEvent[]) =>
 test('a command opens its own stdin, stdout and stderr by name, for each user', async () => {
   const argv = ['bash', '-c', 'cat /dev/stdin > /dev/stdout && tee /dev/stderr <<< again > /proc/self/fd/1']
   const body = { stdin: 'in\n' }
-  // The second command of a user may reuse pipes made for the first one.
+  // A user's second command may reuse pipes made for the first.
   for (const user of ['user', 'user', 'root', 'nobody', 'user']) {
     const { stdout, stderr, exit } = await client.run(workspace, argv, { ...body, user })
     assert.deepEqual({ user, stdout, stderr, exit_code: exit.exit_code }, { user, stdout: 'in\nagain\n', stderr: 'again\n', exit_code: 0 })
@@ -145,7 +145,7 @@ test('a grace of 0 kills a process that ignores SIGTERM at once', async () => {
   assert.ok(ran_ms < 7500, `${ran_ms} ms: the default grace would be 5 s`)
 })
 
-// Writes 300 MB; the agent's own tests prove it with less.
+// Long run only: writes 300 MB. The agent's own tests prove it with less.
 if (isLong) test('expired output is output_expired with the first available offset, and the output from there is exact', outgrowsTheBound)
 
 async function outgrowsTheBound(): Promise<void> {

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Execution } from '../../contract/schemas/cell/execution.ts'
@@ -10,7 +10,7 @@ import { createClient, type Answer, type Client, type OpenedWorkspace, type Requ
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// hostd's points are those that a command reaches. A run takes some points of each process, the long run all.
+// OF_HOSTD lists the points that an execution reaches. A run tests some points of each process, and the long run tests all.
 const ofCell = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith('execution.'))
 const OF_HOSTD = [
   ...['tree_apply.files', 'tree_apply.record', 'start.disk', 'start.slot', 'start.mount', 'start.claim', 'start.commit', 'start.answer'],
@@ -66,7 +66,7 @@ const revision = async () => Number((await persist(`/files/stat?path=/home/user`
 let count = 0
 const fresh = (name: string) => `execution-${name.replaceAll(/[._]/g, '-')}-${(count += 1)}`
 
-/** The host must then update its copy of the tree. */
+/** Changes the tree, so that the host must update its copy. */
 async function change(): Promise<void> {
   const { status } = await persist(`/files?path=/home/user/changed`, { method: 'PUT', bytes: Buffer.from(fresh('changed')) })
   assert.equal(status, 200)
@@ -103,7 +103,7 @@ describe('a kill -9', () => {
       await service.ready()
       await asked
       const { state, error } = await whole(id, base)
-      if (point.owner === 'hostd') return // the cell repeats the request, or the execution names the reason
+      if (point.owner === 'hostd') return // the cell repeats its request, or the execution names the reason
       const is_whole = point.name === 'execution.E1' || point.name === 'execution.E7'
       assert.deepEqual([state, error?.details.reason], is_whole ? ['succeeded', undefined] : ['lost', 'host_restarted'])
     })

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,8 +11,8 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A point fires if its marker file is missing, and creates it. A run takes some points of each kind, the long run all; `npm run failpoints`
-// runs all in every mode.
+// A point fires if its marker file is missing, and then creates the file. A run takes some points of each kind, the long run all; `npm run
+// failpoints` runs all in every mode.
 const markers = mkdtempSync(path.join(tmpdir(), 'berth-failpoints-'))
 chmodSync(markers, 0o777)
 const marker = (name: string) => path.join(markers, name)
@@ -59,7 +59,7 @@ async function seen<T>(what: string, look: () => Promise<T | null>): Promise<T> 
   return found[0] as T
 }
 
-/** Repeats with the same key, as a careful client does. */
+/** Repeats with the same key until it is answered, as a careful client does. */
 async function persist<T>(where: string, options: RequestOptions): Promise<Answer<T>> {
   return seen(`an answer of ${where}`, async () => {
     const answer = await client.api<T>(where, options).catch(() => null)
@@ -74,7 +74,7 @@ const ended = (id: string): Promise<Operation> =>
   })
 const view = async (id: string) => (await persist<View>(`/v1/workspaces/${id}`, {})).body
 const arm = (name: string) => rmSync(marker(name))
-/** Some points come after the end of their operation. */
+/** Waits, because some points come after the end of their operation. */
 const fired = async (name: string) => {
   await until(`${name} is reached`, 60_000, () => existsSync(marker(name)))
   await service.ready()
@@ -101,7 +101,7 @@ async function counts(workspace: OpenedWorkspace): Promise<void> {
       return true
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error
-      return false // its gateway is being started again
+      return false // the gateway is being started again
     }
   })
   const machines = (await service.inventory()).machines.filter(({ subject }) => subject.id === workspace.id)

@@ -39,7 +39,7 @@ test('a full copy has all files of the template with their owners, modes, times,
   const view = await client.api<{ disk_layout: string }>(`/v1/workspaces/${copied.id}`)
   assert.equal(view.body.disk_layout, 'legacy')
   const layered = await client.open('layered', small)
-  // Skips files that the service writes to /etc for each workspace, and mounts, which are not on the disk.
+  // The list skips files that the service writes to /etc for each workspace, and mounts, which are not on the disk.
   const list = `cd / && { find bin etc/alternatives home lib opt root sbin srv usr var -xdev -type f -printf '%p %m %U:%G %s %n %T@\\n';
     find bin home lib opt root sbin srv usr var -xdev ! -type f -printf '%p %y %m %U:%G %l\\n'; getfattr -R -d -m security usr/bin 2>/dev/null || true; } | sort`
   const [of_copy, of_layers] = [await shell(copied, list), await shell(layered, list)]

@@ -1,4 +1,4 @@
-// Own installation: its file system is filled.
+// Needs its own installation: the test fills its file system.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client } from '../support/client.ts'

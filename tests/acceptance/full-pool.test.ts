@@ -1,4 +1,4 @@
-// Own installation: its pool is filled.
+// Needs its own installation: the test fills its pool.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -7,7 +7,7 @@ import { fillFileSystem } from '../support/file-systems.ts'
 import { type IdleOperation, idleOf, shortenTimeout, suspendsOf, withProcess } from '../support/idle.ts'
 import { startService, type Service } from '../support/service.ts'
 
-/** Less than the smallest guest's memory image. */
+/** Too little for the smallest guest's memory image. */
 const ROOM_FOR_RECORDS_ONLY = 12 << 20
 const LOOK_MS = 5000
 

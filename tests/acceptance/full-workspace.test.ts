@@ -1,4 +1,4 @@
-// Own installation: several GiB would fill the shared pool.
+// Needs its own installation: its files of several GiB would fill the shared pool.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, refusalOf, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -45,7 +45,7 @@ async function shell(workspace: OpenedWorkspace, script: string): Promise<string
   return stdout.trim()
 }
 
-/** Fills down to small files. A write reserves more than it uses: a refused write may fit later. */
+/** Fills the disk, and then with small files: a write reserves more than it uses, so a refused one may fit later. */
 const fill = (workspace: OpenedWorkspace) =>
   shell(
     workspace,
@@ -56,7 +56,7 @@ const fits = async (workspace: OpenedWorkspace, name: string, mib: number) =>
 const soonFits = (workspace: OpenedWorkspace, name: string, mib: number) =>
   until(`${mib} MiB fit`, ROOM_MS, () => fits(workspace, name, mib))
 
-/** In MiB. */
+/** `size` and `free` are MiB. */
 const df = async (workspace: OpenedWorkspace) => {
   const [size = 0, free = 0] = (await shell(workspace, 'df -BM --output=size,avail . | tail -n 1')).split(/M\s*/).map(Number)
   return { size, free }

@@ -1,4 +1,4 @@
-// Own installation: its machines reach a fake internet.
+// Needs its own installation, whose machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -34,7 +34,7 @@ after(async () => {
   await internet.close()
 })
 
-/** @returns newest first */
+/** @returns the commits, newest first */
 function makeRepository(folder: string): string[] {
   const work = path.join(folder, 'work')
   mkdirSync(work)
@@ -89,7 +89,7 @@ test('credentials reach only the server: no file, command line or log holds them
   assert.equal((await client.api(`/v1/projects/${me.api_key.project_id}/secrets`, { json: secret })).status, 201)
   assert.equal((await post('clone', { url, path: '/home/user/q', authorization_secret: 'LOGIN' })).status, 201)
   const search = `sudo grep -rlE '${TOKEN}|${BASIC}' /home /root /tmp /var /etc /run 2>/dev/null; echo searched`
-  // None of these files holds the search's own command line.
+  // The searched files hold no command line of the search.
   assert.equal(await shell(search), 'searched\n')
   assert.match(await shell('cat /home/user/p/.git/config'), /url = https:\/\/203\.0\.113\.10\/private\/project\.git\n/)
   for (const name of readdirSync(path.join(service.data_dir, 'logs'))) {
@@ -99,7 +99,7 @@ test('credentials reach only the server: no file, command line or log holds them
 })
 
 test('no command line shows the credentials of a running git, which its deadline ends with its directory removed', async () => {
-  const asked = { url: `${SERVER}/slow/project.git`, path: '/home/user/slow', timeout_ms: 8_000 } // the check below comes earlier
+  const asked = { url: `${SERVER}/slow/project.git`, path: '/home/user/slow', timeout_ms: 8_000 } // the check below comes before this timeout
   const cloning = post('clone', asked, { 'x-git-authorization': `Basic ${BASIC}` })
   const visit = await internet.visited(({ url }) => url.startsWith('/slow/'))
   assert.equal(visit.authorization, `Basic ${BASIC}`)

@@ -1,4 +1,4 @@
-// Own installation: its pool is filled.
+// Needs its own installation: the test fills its pool.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { LIMITS } from '../../contract/limits.ts'
@@ -6,7 +6,7 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { assertCounts, startCounter } from '../support/counter.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A tenant that fills the pool gets an error; the reserve serves suspends of all tenants.
+// A tenant that fills the pool must get an error; all tenants can suspend from the reserve.
 const HELD_MIB = 320
 const HOLDS = `python3 -c 'import os,time; held=os.urandom(${HELD_MIB}<<20); open("/dev/shm/ready","w").write("x"); time.sleep(1e6)'`
 const small = { caps: { memory_mib: 768, disk_gib: 1 } }

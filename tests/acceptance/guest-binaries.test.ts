@@ -45,7 +45,7 @@ pathlib.Path('/etc/ld.so.preload').write_text('/home/user/preloaded.so' + chr(10
   for (const verb of ['snapshot', 'suspend']) {
     assert.equal((await client.operate(`/v1/workspaces/${liar.id}/${verb}`, { json: {} })).state, 'succeeded', verb)
   }
-  // The host reads the disk; no program of the guest runs.
+  // The host reads the disk, so no forged program of the guest runs.
   const asleep = { ...liar, token: await client.token(liar.id) }
   const slept = await client.tool<{ matches: unknown[] }>(asleep, '/files/search', { json: search })
   assert.deepEqual([slept.headers['x-served-from'], slept.body.matches.length], ['disk', TOOLS.length])

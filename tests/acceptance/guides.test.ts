@@ -1,4 +1,4 @@
-// Own installation: its machines reach a fake internet.
+// Needs its own installation, whose machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { NO_PYTHON, runCommands, runPythonPage, runTypescript } from '../support/client-guides.ts'

@@ -1,4 +1,4 @@
-// Own installation: it is killed, restarted and rebooted.
+// Needs its own installation: the tests kill, restart and reboot it.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, ndjson, type OpenedWorkspace, send } from '../support/client.ts'
@@ -9,7 +9,7 @@ import { assertContinues, startWitness, type Testimony } from '../support/witnes
 
 const PARK_MS = 120_000
 const SEEN_MS = 10_000
-/** Less than the reconciliation interval (a minute): the wake cannot have waited for it. */
+/** Less than the reconciler's interval of a minute: the wake did not wait for the reconciler. */
 const FOUND_MS = 45_000
 const small = { caps: { memory_mib: 512 } }
 let service: Service
@@ -83,7 +83,7 @@ test('each freeze, hibernation, wake and thaw is counted', async () => {
   )
 })
 
-// They run at once, because each mostly waits.
+// These tests run concurrently, because each mostly waits.
 describe('side by side', { concurrency: 8 }, () => {
   test('a hibernated workspace keeps state running and its epoch, and the next call restores memory, processes and open files', async () => {
     const { workspace, view, hibernated, isWhole, hasMachine } = await open('state')
@@ -175,7 +175,7 @@ describe('side by side', { concurrency: 8 }, () => {
   test('it is metered with its disk and with its saved memory', async () => {
     const { workspace, run, keepAwake, hibernated } = await open('metered')
     await run('head -c 100M /dev/urandom >/home/user/ballast; sync')
-    // It stays awake: the quota counts data only after a commit, up to half a minute later.
+    // The machine stays awake, because the quota counts data only after a commit, up to half a minute later.
     await keepAwake(600)
     let awake_bytes = 0
     await until('the disk is counted', PARK_MS, async () => (awake_bytes = (await service.counters(workspace.id)).disk_bytes) >= 100 << 20)

@@ -32,11 +32,11 @@ test('a process that allocates more than the memory dies, and the workspace live
 })
 
 test('many processes that allocate at once die, and the workspace lives', async () => {
-  // They allocate twice the workspace's memory.
+  // Together the processes allocate twice the workspace's memory.
   const each = '(python3 -c "x=bytearray(48<<20); import time; time.sleep(4)"; echo $?) 2>/dev/null & '
   const { stdout, exit } = await client.run(hostile, ['bash', '-c', `${each.repeat(20)} wait`], { timeout_ms: 60_000 })
   assert.equal(exit.timed_out, false)
-  // The kernel kills some one by one, or the whole command if they grow too fast.
+  // The kernel kills processes one by one, or the whole command if they grow too fast.
   assert.ok(exit.term_signal === 'SIGKILL' || stdout.split('\n').includes('137'), `${JSON.stringify(exit)} ${stdout}`)
   assert.equal((await client.run(hostile, ['echo', 'alive'])).stdout, 'alive\n')
   await neighbourIsWell()

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -41,7 +41,7 @@ const toolUrl = (workspace: OpenedWorkspace, path: string) => `${workspace.endpo
 
 type Streams = Record<string, { at: number; hash: ReturnType<typeof createHash> }>
 
-/** Hashes a session over all its connections. Each byte must come once, at its offset. */
+/** Hashes a session's output over all its connections. Each byte must arrive once, at its offset. */
 async function gather(
   names: string[],
   connected: (streams: Streams, token: string) => Promise<AsyncIterable<AttachEvent>>,
@@ -78,8 +78,7 @@ async function gather(
 }
 
 /**
- * Kills the gateway when the first follower reaches each share of `kills`, and suspends each workspace in mid-stream. One trouble happens
- * at a time.
+ * Kills the gateway when the first follower has read each share in `kills`, and suspends each workspace in mid-stream, one after another.
  */
 function openTroubles() {
   const kills = [0.15, 0.7]
@@ -242,7 +241,7 @@ test('an idempotency key replays after a kill of the gateway and after a suspend
     })
   const text = async (name: string) => (await client.tool(workspace, `/files?path=/home/user/${name}`)).bytes.toString()
   const first = await append('kept', '+')
-  // This append's answer is lost with the gateway.
+  // The gateway is killed before it can answer this append.
   const lost = append('lost', '+'.repeat(1 << 20)).catch(() => null)
   await service.kill9('cell')
   await lost
@@ -293,7 +292,7 @@ test(
   },
 )
 
-/** Much more than a slow reader takes, and than the memory may grow. */
+/** Much more than a slow reader reads, and more than the memory may grow. */
 const PRINTED_BYTES = 96 << 20
 const GROWN_BYTES_MAX = 64 << 20
 

@@ -1,4 +1,4 @@
-// Own installation: its files on the host are checked.
+// Needs its own installation: the tests check its files on the host.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -17,7 +17,7 @@ const PROGRAM = '/home/user/intruder'
 const STARTS = depth({ short: 600, long: 3000 })
 const STARTS_AT_ONCE = 6
 const WATCH_MS = depth({ short: 12_000, long: 60_000 })
-/** The sandbox kernel keeps a named pipe in memory. */
+/** Ignored: the sandbox kernel keeps named pipes in memory. */
 const IN_MEMORY = 'fifo'
 
 interface Mount {
@@ -108,7 +108,7 @@ test('root of a guest finds no descriptor, device or file system of the host', a
     mounted: Record<string, string | null>
     devices: Record<string, string | null>
   }
-  // The fourth descriptor is the listing's own.
+  // Descriptor 3 belongs to the listing itself.
   const nothing = { absent: [], packets: 'Operation not permitted', raw: 'Operation not permitted', modules: false, swap: false }
   assert.deepEqual(found, { descriptors: ['0', '1', '2', '3'], ...nothing })
   const takes = Object.keys(mounted).filter((kind) => mounted[kind] === 'written')
@@ -119,7 +119,7 @@ test('root of a guest finds no descriptor, device or file system of the host', a
   assertNothingOnTheHost(name)
 })
 
-/** Skips the pool, a mount of its own: its files count against the workspace's quota. */
+/** Skips the pool, a separate mount, whose files are charged to the workspace's quota. */
 function assertNothingOnTheHost(name: string): void {
   const found = execFileSync('find', [service.data_dir, service.run_dir, '-xdev', '-name', `${name}*`], { encoding: 'utf8' })
   assert.equal(found, '', 'files of the host')

@@ -1,4 +1,4 @@
-// Own installation: every command printed for operators runs on it.
+// Needs its own installation: every command printed for operators runs on it.
 import assert from 'node:assert/strict'
 import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -34,7 +34,7 @@ const names = (pattern: RegExp) => [...new Set(PAGES.flatMap((text) => [...text.
 const words = (command: string) => [...command.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, bare = '']) => quoted ?? own[bare] ?? bare)
 
 test('every printed admin command succeeds', async () => {
-  // systemd commands are tested where systemd runs: tests/hosts.
+  // Commands for systemd are tested where systemd runs: tests/hosts.
   const commands = names(/npm run (?:-s )?admin -- ([^#`\n]+)/g).filter(
     (command) => !command.includes('…') && !/\bservice (install|uninstall|status)\b/.test(command),
   )
@@ -93,7 +93,8 @@ test('the kernel kills machines before processes of the service, and a process t
       bounding: said('CapBnd'),
     }
   })
-  // Without CAP_SYS_RESOURCE, as in some containers, the service cannot lower scores, and reports it; machines still end first.
+  // Without CAP_SYS_RESOURCE, as in some containers, the service cannot lower scores, and reports that. The kernel still kills machines
+  // first.
   const held = BigInt(`0x${/^CapEff:\s+(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`)
   const expected = held & (1n << 24n) ? '-900' : readFileSync('/proc/self/oom_score_adj', 'utf8').trim()
   for (const { child, score, is_root, no_new_privs, bounding } of seen) {

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed and stopped.
+// Needs its own installation: the tests kill and stop its processes.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// Own installation: its mail server is a setting.
+// Needs its own installation: the mail server is a setting.
 import assert from 'node:assert/strict'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -65,12 +65,12 @@ async function serveReader(): Promise<AsyncDisposable & { url: string }> {
       await until(`mail ${nth} to ${to} arrives`, 60_000, async () => mails().length >= nth)
       return /#token=([A-Za-z0-9_-]+)/.exec(mails()[nth - 1]?.text ?? '')?.[1] ?? ''
     },
-    // A code is valid once, also within its 30 seconds; `ahead` returns the next one early.
+    // A code is valid once, even within its 30 seconds; `ahead` returns the next one early.
     code: async (query: URLSearchParams) =>
       new TOTP({ secret: Secret.fromBase32(query.get('secret') ?? '') }).generate({
         timestamp: Date.now() + Number(query.get('ahead') ?? 0) * 30_000,
       }),
-    // Two mails of an invitation must be a minute apart.
+    // Ages the mails: two of one invitation must be a minute apart.
     later: async () => {
       await service.query("update mails set created_at = created_at - interval '2 minutes' where invitation_id is not null")
       return ''

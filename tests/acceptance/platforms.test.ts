@@ -1,4 +1,4 @@
-// Long run only: the programs are some hundred megabytes.
+// Long run only: the programs are several hundred megabytes.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -17,7 +17,7 @@ import { startService } from '../support/service.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
 const SMOKE = path.resolve(import.meta.dirname, '../sdk/smoke.ts')
-/** Node.js before 22 needs `ws`. */
+/** Node.js before 22 needs the package `ws`. */
 const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
 const OPTIONS = { skip: isLong ? false : 'npm run test:long', timeout: patience(900_000) }
 
@@ -67,7 +67,7 @@ test(
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
-    // Own installation: the allowed origins are a setting.
+    // This test starts its own installation, because the allowed origins are a setting.
     const open = await startService({ settings: { cors_origins: [`http://127.0.0.1:${port}`], slots: 1, shells: 1 } })
     const chromium = await openChromium(image)
     const given = JSON.stringify({ url: open.base_url, apiKey: open.api_key, key: 'platform-chromium' })
@@ -75,7 +75,7 @@ test(
     try {
       await chromium.goto(`http://127.0.0.1:${port}/`)
       assert.deepEqual(await chromium.evaluate(program), SEEN)
-      // Another name is another origin.
+      // Another host name is another origin.
       await chromium.goto(`http://localhost:${port}/`)
       const me = `fetch(${JSON.stringify(`${open.base_url}/v1/me`)}, { headers: { authorization: ${JSON.stringify(`Bearer ${open.api_key}`)} } })`
       assert.equal(await chromium.evaluate(`${me}.then(({ status }) => status, ({ name }) => name)`), 'TypeError')

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -47,7 +47,7 @@ function makeCertificate(ports_url: string): void {
   const output = { line: () => undefined, note: () => undefined }
   assert.equal(makePortsAuthority([folder], ports_url, output, new Date()), 0)
   chmodSync(folder, 0o755)
-  chmodSync(path.join(folder, 'key.pem'), 0o644) // readable for the user of portd
+  chmodSync(path.join(folder, 'key.pem'), 0o644) // the user of portd must be able to read the key
 }
 
 before(async () => {
@@ -74,7 +74,7 @@ async function ports<T>(method: string, rest = '', options: { token?: string; js
   return answer.body
 }
 
-/** null: the client does not trust the test's authority. */
+/** With `authority` null, the client does not trust the test's authority. */
 async function open(where: string, authority: string | null, headers: http.OutgoingHttpHeaders = {}): Promise<http.IncomingMessage> {
   const { hostname, port, host, pathname, search } = new URL(where)
   const trust = authority === null ? {} : { ca: readFileSync(path.join(folder, authority)) }
@@ -94,7 +94,7 @@ async function textOf(answer: http.IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 const serves = async () => {
-  const answer = await visit().catch(() => null) // it is being started
+  const answer = await visit().catch(() => null) // the service is being started again
   answer?.resume()
   return answer?.statusCode === 200
 }

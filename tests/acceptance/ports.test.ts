@@ -1,4 +1,4 @@
-// Own installation: its machines are frozen and hibernated.
+// Needs its own installation, whose machines are frozen and hibernated.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import http from 'node:http'
@@ -26,7 +26,7 @@ before(async () => {
   service = await startService({ settings: { ...PARK, slot_memory_mib: 512 } })
   client = createClient(service.base_url, service.api_key)
   workspace = await client.open('app', { caps: { memory_mib: 512 } })
-  // A running command would prevent parking.
+  // The app is outside of a command, which would prevent parking.
   await client.tool(workspace, '/files?path=/home/user/app.py', { method: 'PUT', bytes: Buffer.from(PORT_APP) })
   await client.run(workspace, ['sh', '-c', 'setsid python3 -u app.py </dev/null >/tmp/app.log 2>&1 &'], { cwd: '/home/user' })
   url = (await ports<{ url: string }>('PUT')).url
@@ -57,7 +57,7 @@ interface VisitOptions {
   method?: string
   headers?: Record<string, string>
   body?: Buffer
-  /** Sent as written, instead of the path of the URL. */
+  /** Path sent as written, instead of the URL's. */
   raw_path?: string
 }
 
@@ -247,7 +247,7 @@ async function browser(): Promise<Chromium> {
   )
   return openChromium(path.join(service.data_dir, 'layers', `${template?.layers[0]}.erofs`))
 }
-/** The test before may have used up this address's rate limit. */
+/** Repeats: the previous test may have used up this address's rate limit. */
 async function visitCalmly(where: string): Promise<Visited> {
   let answer = await visit(where)
   await until('the address may ask again', WAIT_MS, async () => answer.status !== 429 || (answer = await visit(where)).status !== 429)
@@ -274,7 +274,7 @@ test('after the answer that revokes a credential, no request with it reaches the
 })
 
 const titleOf = (chromium: Chromium) => (what: string) =>
-  // A page in the middle of a reload does not answer.
+  // Repeats, because a page in the middle of a reload does not answer.
   until(`the title is ${what}`, WAIT_MS, async () => (await chromium.evaluate('document.title').catch(() => null)) === what)
 
 test('Chromium opens a signed link to an app with a WebSocket in a suspended workspace, and closing the port cuts it', async () => {
@@ -288,7 +288,7 @@ test('Chromium opens a signed link to an app with a WebSocket in a suspended wor
     assert.equal(await chromium.evaluate('location.href'), `${url}/page?a=b`)
     await chromium.evaluate(`say('again')`)
     await title('echo:again')
-    // The app gets the page's cookie; neither app nor page gets the service's.
+    // The app gets the page's cookie. Neither app nor page gets a cookie of the service.
     await chromium.evaluate(`location.reload()`)
     await title('echo:first')
     assert.equal(await chromium.evaluate('document.cookie'), 'app=1')

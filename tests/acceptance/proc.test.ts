@@ -20,9 +20,9 @@ async function sh(script: string): Promise<string> {
 }
 
 /**
- * Programs that a workspace may install read these; `self` is a process. Left out are files that the engine lacks and the programs do
- * without: /proc/tty/drivers (htop), /proc/sys/kernel/core_pattern and /sys/kernel/mm/transparent_hugepage (java, go). guest.test.ts runs
- * the base template's tools.
+ * Files in /proc that installable programs read; `self` is a process. Omitted are files that the engine lacks and the programs do without:
+ * /proc/tty/drivers (htop), /proc/sys/kernel/core_pattern and /sys/kernel/mm/transparent_hugepage (java, go). guest.test.ts runs the base
+ * template's tools.
  */
 const READ: Record<string, string[]> = {
   htop: [

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -125,7 +125,7 @@ test('kill -9 of the supervisor ends no process, and the next supervisor takes o
   assert.notEqual(supervisor(), killed)
 })
 
-/** Five seconds are promised on an idle computer. */
+/** The promise is five seconds, on an idle computer. */
 const WARM_START_SECONDS_MAX = 30
 
 test(`a restart by SIGTERM ends every process, and a warm start serves within ${WARM_START_SECONDS_MAX} s`, async (t) => {
@@ -154,7 +154,7 @@ test('clean removes everything from the kernel and keeps the data', async () => 
     readdirSync('/sys/class/net').filter((each) => each.includes(service.instance)),
     [],
   )
-  // udev and the like hold a new device for a moment.
+  // udev and similar programs hold a new device for a moment.
   const attached = async () => (await execute('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])).stdout.includes(file)
   await until('the image is detached', 30_000, async () => !(await attached()))
   assert.deepEqual(await service.stop(), ['config.json'], 'clean --data leaves the file of the settings alone')

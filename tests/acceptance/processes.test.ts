@@ -82,7 +82,7 @@ test('a list has the program, user and command of each process', async () => {
   )
   assert.ok(shell.memory_bytes > 100_000 && shell.memory_bytes < 64 << 20)
   assert.ok(Math.abs(Date.parse(shell.started_at) - before) < 120_000, shell.started_at)
-  // A process that left by setsid and one whose parent has ended also belong to the command.
+  // A process that left the session by setsid, and one whose parent has ended, also belong to the command.
   for (const word of ['1001', '1002', '1003']) assert.equal(find(processes, word).session_id, 'tree')
   assert.equal(find(processes, '1001').ppid, shell.pid)
   assert.equal(processes.filter(({ command, user }) => command.includes('1004') && user === 'root').length, 2) // sudo and its sleep

@@ -1,4 +1,4 @@
-// Own installation: it is killed and restarted.
+// Needs its own installation: the tests kill and restart it.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -100,13 +100,13 @@ test('repeated reads of the idle state do not keep a machine resident', async ()
   }
 })
 
-/** Two a second: far more than the check takes, which may start late on a busy computer. */
+/** Twice a second, for far longer than the check takes, which may start late on a busy computer. */
 const TALKS = 50
 const CONNECTS = `import socket, time
 peer = socket.create_connection(("${INTERNET_ADDRESS}", 80))
 near, far = socket.socketpair()
 `
-/** Talks to itself as much as over the network: this CPU time alone must not keep a machine resident. */
+/** The program talks to itself, too. This CPU time alone must not keep a machine resident. */
 const TALKS_TO_ITSELF = `
 while True:
     near.sendall(bytes(200))
@@ -136,7 +136,7 @@ while sent < ${TALKS}:
   ],
 ]
 
-// They run at once, because each mostly waits.
+// These tests run concurrently, because each mostly waits.
 describe('side by side', { concurrency: 8 }, () => {
   test('timers fire late, never early', async () => {
     const { run, frozen } = await open('timers')
@@ -174,7 +174,7 @@ describe('side by side', { concurrency: 8 }, () => {
         method: 'PUT',
         bytes: Buffer.from(CONNECTS + program + TALKS_TO_ITSELF),
       })
-      // On a busy computer the program may take long to connect.
+      // The keepalive covers the connect, which may take long on a busy computer.
       await client.tool(workspace, '/keepalive', { json: { seconds: 3600 } })
       const pid = await run('setsid python3 /home/user/trickles.py >/dev/null 2>&1 & echo $!')
       await internet.visited((visit) => visit.url === url)

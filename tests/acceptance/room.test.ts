@@ -1,4 +1,4 @@
-// Own installation: its capacity is small, and its cell is killed.
+// Needs its own installation: its capacity is small and the tests kill its cell.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
@@ -7,7 +7,7 @@ import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 import { assertContinues, startWitness, type Testimony } from '../support/witness.ts'
 
-/** Includes what is counted for the engine. */
+/** Includes the headroom, which is charged for the engine. */
 const MACHINE_MIB = 1024 + 192
 const ROOM = 3
 const ASKED_MS = 120_000
@@ -80,7 +80,7 @@ test('after a kill of the cell while ten wakes wait, repeated calls are answered
   for (let count = 6; count < 13; count += 1) await open(`w${count}`)
   const asleep = await hibernated()
   assert.equal(asleep.length, 10)
-  // A workspace is not evicted within a second of its last use: so long the wakes wait.
+  // A workspace is not evicted within a second of its last use, so the wakes wait.
   for (const { key, workspace } of sleepers) if (!asleep.includes(key)) await client.run(workspace, ['true'])
   const calls = sleepers.filter(({ key }) => asleep.includes(key)).map(({ workspace }) => once(workspace))
   await until('ten wakes wait', ASKED_MS, async () => waiting(await service.metrics('cell')) >= 10)
@@ -103,7 +103,7 @@ function waiting(metrics: ReadonlyMap<string, number>): number {
 async function once(workspace: OpenedWorkspace): Promise<void> {
   const json = { session_id: 'once', argv: ['sh', '-c', 'echo ran >>/home/user/once'] }
   await until(`${keyOf(workspace.id)} is answered`, ASKED_MS, async () => {
-    const answer = await client.tool<{ error?: { retryable: boolean } }>(workspace, '/exec', { json }).catch(() => null) // its connection broke
+    const answer = await client.tool<{ error?: { retryable: boolean } }>(workspace, '/exec', { json }).catch(() => null) // the connection broke
     if (answer === null) return false
     assert.ok(answer.status < 300 || answer.body.error?.retryable === true, JSON.stringify(answer.body))
     return answer.status < 300

@@ -17,7 +17,7 @@ after(() => service.stop())
 
 const shell = async (at: OpenedWorkspace, script: string) => (await client.run(at, ['sh', '-c', script])).stdout.trim()
 
-/** The guest generates a token of a provider's shape: this file must contain none. */
+/** The guest generates a provider's token, because this file must contain none. */
 const LEAK = `python3 -c 'import random, string; print("KEY=" + "gh" + "p_" + "".join(random.choices(string.ascii_letters + string.digits, k=36)))' > /home/user/leak.env`
 const CHANGE = `set -e
 mkdir -p /home/user/app && echo v1 > /home/user/app/name && ln /home/user/app/name /home/user/app/same && ln -s name /home/user/app/link

@@ -1,4 +1,4 @@
-// Own installation: hostd is killed.
+// Needs its own installation: the test kills its hostd.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -11,7 +11,7 @@ let service: Service
 let client: Client
 let workspace: OpenedWorkspace
 
-/** The guest takes several times the limit after which the host takes over. */
+/** A search in the guest takes several times the limit after which the host takes over. */
 const FILES = 8000
 const TREE = '/home/user/tree'
 const MANY = `
@@ -54,7 +54,7 @@ function lineOf(file: string): string {
     return '' // it ended
   }
 }
-/** The host never searches a path that is not in plain form. */
+/** `/./` keeps the search in the guest: the host searches only normalized paths. */
 async function inTheGuest(json: object = {}): Promise<SearchResult> {
   const before = readers()
   const found = await search('/home/user/./tree', json)

@@ -5,7 +5,7 @@ import type { SearchResult } from '../../contract/schemas/cell/search.ts'
 import { createClient, type Client, type OpenedWorkspace, refusalOf } from '../support/client.ts'
 import { sharedService, type SharedService } from '../support/shared-services.ts'
 
-/** A blocked search takes until its time limit, or for ever. */
+/** Less than a blocked search takes, which is its time limit or for ever. */
 const AT_ONCE_MS = LIMITS.search.seconds_max * 1000 - 1000
 
 let service: SharedService

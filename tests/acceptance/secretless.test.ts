@@ -1,4 +1,4 @@
-// Own installation: its machines reach a fake internet.
+// Needs its own installation, whose machines reach a fake internet.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { createReadStream, globSync, readdirSync, readFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { type Service, startService } from '../support/service.ts'
 import { patience } from '../support/patience.ts'
 
 const ID = randomUUID()
-/** Put together at use: this process is also searched for the value. */
+/** Built at use, because the test also searches its own process for the value. */
 const value = (word: string) => `sent-${ID}-${word}`
 const CONTROL = `control-${ID}`
 const PLACEHOLDER = /^berth-secret-[0-9a-f]{40}$/
@@ -41,7 +41,7 @@ after(async () => {
   await internet.close()
 })
 
-/** By /etc/hosts: the guest has no name server. */
+/** Uses /etc/hosts, because the guest has no name server. */
 async function named(at: OpenedWorkspace): Promise<void> {
   const line = `echo '${INTERNET_ADDRESS} ${INTERNET_HOST}\n${OTHER_ADDRESS} ${OTHER_HOST}' >> /etc/hosts`
   assert.equal((await client.run(at, ['sh', '-c', line], { user: 'root' })).exit.exit_code, 0)
@@ -96,7 +96,7 @@ test(
 
 test('a host that is not bound gets the placeholder over its own TLS', { timeout: patience(300_000) }, async () => {
   const untrusted = await sh(workspace, curl('untrusted', OTHER_HOST))
-  assert.equal(untrusted.exit.exit_code, 60, untrusted.stderr) // its certificate is none of the workspace's authority
+  assert.equal(untrusted.exit.exit_code, 60, untrusted.stderr) // the certificate is not signed by the workspace's authority
   await sh(workspace, curl('other', OTHER_HOST, '-k'))
   assert.match((await sent('other')) ?? '', /^Bearer berth-secret-/)
 })
@@ -182,7 +182,7 @@ test(
     const found = await client.run(workspace, ['sh', '-c', `echo "${either.slice(0, 9)}" > /dev/null; ${search}`], { user: 'root' })
     const own = found.stdout.split('\n').filter((line) => line !== '' && !/^\/proc\/(self|\d+)\//.test(line))
     assert.deepEqual(own, [])
-    // A running command has used both while the machine is saved.
+    // This command uses both values while the machine is saved.
     await client.tool(workspace, '/exec', {
       json: {
         session_id: 'held',
@@ -198,7 +198,7 @@ test(
     await service.query('checkpoint') // writes committed rows to files
     const kept = ['pg', 'logs', 'keys'].map((name) => path.join(service.data_dir, name))
     const saved = path.join(service.pool_path())
-    // The guest search above names the value: only that command's record has it.
+    // Searches for complete values: the record of the search command above contains their prefix.
     const withValue = await filesWith(value('two'), [...kept, path.join(service.run_dir, 'config'), saved])
     assert.deepEqual(withValue, [])
     assert.deepEqual(await filesWith(value('one'), [...kept, saved]), [])

@@ -9,11 +9,11 @@ import { createClient, type Client, type OpenedWorkspace } from '../support/clie
 import { startService, type Service } from '../support/service.ts'
 
 const NAME = 'CANARY'
-/** Put together at use: this process is also searched. */
+/** Built at use, because this process is also searched. */
 const value = (word: string) => `canary-${ID}-${word}`
 const ID = randomUUID()
 const CONTROL = `control-${ID}`
-/** A memory checkpoint rightly has the values of its processes. */
+/** Memory checkpoints are excluded, because they contain the values of their processes. */
 const MEMORIES = /\/checkpoints\/[^/]+\/(?!disk\/)/
 
 let service: Service
@@ -29,7 +29,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** Prints a digest: output is kept on the disk. */
+/** Prints a digest, because output is stored on the disk. */
 const SHOW = `printf %s "$${NAME}" | sha256sum | cut -c1-64`
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 const seen = async (at: OpenedWorkspace, body: Record<string, unknown> = {}) =>
@@ -76,13 +76,13 @@ test('no database, log, key, disk, command line or environment of this computer 
   assert.match(await service.admin('doctor'), new RegExp(`${rotated.trim().slice(0, 8)} has 1`))
   await client.run(workspace, ['sh', '-c', `echo ${CONTROL} > /home/user/control`])
   await client.operate(`/v1/workspaces/${workspace.id}/suspend`)
-  // The agent must keep nothing of the ended processes on the disk.
+  // The agent must leave nothing of the ended commands' processes on the disk.
   await service.query('checkpoint') // writes committed rows to files
   const either = value('') // common prefix of both values
   const kept = ['pg', 'logs', 'keys', 'compiled'].map((name) => path.join(service.data_dir, name))
   assert.deepEqual(await filesWith(either, [...kept, path.join(service.run_dir, 'config'), diskOf(workspace.id)]), [])
   assert.deepEqual(processesWith(either), [])
-  // The search works: it finds the secret's name in the database, and a command's text on the disk.
+  // Proof that the search works: it finds the secret's name in the database, and a command's text on the disk.
   assert.notDeepEqual(await filesWith(NAME, [path.join(service.data_dir, 'pg')]), [])
   assert.notDeepEqual(await filesWith(CONTROL, [diskOf(workspace.id)]), [])
 })
@@ -120,7 +120,7 @@ async function holds(file: string, text: Buffer): Promise<boolean> {
     }
     return false
   } catch (error) {
-    // It vanished during the read, or is a special file of the kernel.
+    // The file vanished during the read, or is a special file of the kernel.
     if (['ENOENT', 'EINVAL', 'ENXIO'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
     throw error
   }

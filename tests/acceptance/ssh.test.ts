@@ -138,7 +138,7 @@ test('an editor copies its server, starts it by a script on standard input, and 
   writeFileSync(path.join(local('server'), 'large'), large)
   await there('sh', '-c', "tar -c server | ssh -T -F config ssh.berth 'mkdir -p .editor && tar -x -C .editor'")
   const port = await freePort()
-  // The script's shell ends; its process and the connection stay.
+  // The script's shell ends; its server process and the connection continue.
   const script =
     "cd .editor/server && (setsid nohup python3 serve.py > said 2>&1 < /dev/null &)\nuntil grep -q '==' said; do sleep 0.1; done; cat said; exec cat\n"
   await using editor = await sshStays(['-T', '-D', `127.0.0.1:${port}`], 'bash', script)
@@ -156,7 +156,7 @@ test('the commands of docs/guides/ssh.md work on a computer that has the program
   mkdirSync(local('home/.ssh'), { recursive: true })
   mkdirSync(local('home/project'))
   writeFileSync(local('home/project/file'), 'content')
-  // OpenSSH takes the home from the list of users, not from $HOME. VS Code begins with a command over ssh.
+  // OpenSSH reads the home from the list of users, not from $HOME. VS Code begins with a command over ssh.
   const here = 'env -u LD_LIBRARY_PATH'
   program('ssh', `exec ${here} /usr/bin/ssh -F ~/.ssh/config "$@"`)
   program('scp', `exec /usr/bin/scp -F ~/.ssh/config "$@"`)
@@ -210,7 +210,7 @@ server.serve_forever()
 `
 const CURL = { encoding: 'buffer', maxBuffer: 64 << 20, timeout: patience(120_000) } as const
 
-/** @returns once the remote side has sent output, when its forwards exist */
+/** @returns once the remote side has sent output: its forwards exist by that time */
 async function sshStays(options: readonly string[], command = 'echo ready; cat', input = ''): Promise<AsyncDisposable & { said: string }> {
   const words = ['-F', local('config'), '-o', 'ExitOnForwardFailure=yes', ...options, 'ssh.berth', command]
   const child = spawn('ssh', words, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', ...env() }, stdio: ['pipe', 'pipe', 'inherit'] })

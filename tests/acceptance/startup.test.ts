@@ -24,7 +24,7 @@ const SETTINGS = {
   ceiling: { ...SMALL, disk_gib: 4 },
   start: [
     { name: 'once', argv: ['sh', '-c', 'echo once >> /home/user/ran'] },
-    // Neither much output nor a background process keeps a command from ending.
+    // Neither a large output nor a background process may keep this command from ending.
     { name: 'loud', argv: ['sh', '-c', 'setsid sleep 1000 >/dev/null 2>&1 & head -c 50000000 /dev/zero | tr "\\\\0" x'] },
     { name: 'judge', argv: ['sh', '-c', 'echo judged >> /home/user/ran; [ "$FAIL" = no ] || { echo "FAIL is $FAIL" >&2; exit 9; }'] },
   ],

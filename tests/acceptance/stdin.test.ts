@@ -47,7 +47,7 @@ class Driver {
     const body = Buffer.from(JSON.stringify({ id: (this.asked += 1), text }))
     return Buffer.concat([Buffer.from(`Content-Length: ${body.length}\r\n\r\n`), body])
   }
-  /** Sends twice, as a client does that has lost the first answer. */
+  /** Sends each request twice, like a client that has lost the first answer. */
   async round(text: string): Promise<void> {
     const bytes = this.request(text)
     for (let again = 0; again < 2; again++) {

@@ -12,7 +12,7 @@ import { type SharedService, sharedService } from '../support/shared-services.ts
 import { entryOf, tarOf } from '../support/tars.ts'
 import { builds, type Builds } from '../support/template-builds.ts'
 
-// The bases are uploads: a root file system, and images of it.
+// The bases are uploads: a root file system, and images made of it.
 const PROGRAMS = ['cat', 'ls', 'id', 'mkdir', 'chown', 'tar', 'gzip']
 let service: SharedService
 let client: Client

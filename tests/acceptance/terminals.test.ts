@@ -49,7 +49,7 @@ async function shell(): Promise<{ id: string; terminal: Attached; ask: (line: st
   }
   return { id, terminal, ask }
 }
-/** A shell that is forking, and its new child, ignore ctrl-C. */
+/** Waits for `sleep`: a shell that is forking, and its new child, ignore ctrl-C. */
 async function sleeping(seconds: number) {
   const found = await client.run(workspace, ['sh', '-c', `until pgrep -fx "sleep ${seconds}"; do :; done`], { timeout_ms: 120_000 })
   assert.equal(found.exit.exit_code, 0)
@@ -145,7 +145,7 @@ test('ctrl-C interrupts, ctrl-Z stops, fg continues, ctrl-D ends', { timeout: pa
 })
 
 test('a new size reaches the foreground program by SIGWINCH, over HTTP as over the socket', { timeout: patience(300_000) }, async () => {
-  // Not a shell script: a shell loses a signal that arrives while its trap runs.
+  // A Python program, because a shell loses a signal that arrives while its trap runs.
   const program = `import os, signal, time
 def tell(*_):
     size = os.get_terminal_size()
@@ -228,7 +228,7 @@ test('an attached terminal counts as activity for as long as it is attached', { 
   const activeAt = async () =>
     Date.parse((await client.tool<{ recent_activity: { active_at: string } }>(workspace, '/idle')).body.recent_activity.active_at)
   const typed_at = Date.now()
-  while ((await activeAt()) < typed_at) await new Promise((resolve) => setTimeout(resolve, 200)) // the service writes it every few seconds
+  while ((await activeAt()) < typed_at) await new Promise((resolve) => setTimeout(resolve, 200)) // the service stores the time of the last activity every few seconds
   terminal.socket.close()
   await terminal.closed
   await client.tool(workspace, `/pty/${id}`, { method: 'DELETE' })

@@ -1,4 +1,4 @@
-// Own installation: its engine and its agent are replaced.
+// Needs its own installation: the tests replace its engine and its agent.
 import assert from 'node:assert/strict'
 import { renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
@@ -8,8 +8,8 @@ import { assertCounts, startCounter } from '../support/counter.ts'
 import { otherPrograms, otherVersion } from '../support/other-programs.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// Only the engine that wrote a checkpoint can restore it, and its memory holds the agent of that time. Engine and agent are replaced twice,
-// and the originals removed.
+// Only the engine that wrote a checkpoint can restore it, and its memory contains the agent of that time. The tests replace both twice, and
+// remove the originals.
 const programs = otherPrograms()
 const small = { caps: { memory_mib: 512 } }
 
@@ -162,7 +162,7 @@ test('under a refused engine machines run on, memory is not restored, and the di
   )
 })
 
-/** hostd removes unneeded engines at its start and every five minutes. */
+/** Restarts hostd, which removes unneeded engines at its start and every five minutes. */
 async function lookAgain(): Promise<void> {
   await service.kill9('hostd')
   await service.ready()

@@ -1,4 +1,4 @@
-// Own installation: its processes are killed.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
@@ -11,7 +11,7 @@ import { createClient, type Answer, type Client, type OpenedWorkspace, type Requ
 import { until } from '../support/processes.ts'
 import { startService, type Service } from '../support/service.ts'
 
-// A kill -9 comes before a step of a volume's life.
+// A process is killed before each of these steps of a volume's life.
 const own = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => name.startsWith('volume_'))
 const points: Point[] = havingTheirTurn([
   ...own.map((name): Point => ({ name, owner: FAILPOINTS[name].owner, kind: 'open' })),

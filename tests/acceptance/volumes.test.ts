@@ -1,4 +1,4 @@
-// Own installation: its processes are killed.
+// Needs its own installation: the tests kill its processes.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Client, createClient, type OpenedWorkspace, refusalOf } from '../support/client.ts'

@@ -35,7 +35,7 @@ async function shell(workspace: OpenedWorkspace, script: string): Promise<{ code
   return { code: exit.exit_code, text: stdout.trim() }
 }
 
-/** A hostd on a processor with other features would have written this; it is sealed with this host's key. */
+/** Writes the manifest that a processor with other features would have produced, sealed with this host's key. */
 async function reseal(id: string, checkpoint_id: string, change: (features: string[]) => string[]): Promise<void> {
   const file = manifestOf(id, checkpoint_id)
   const text = (JSON.parse((await file.read()).toString()) as { manifest: unknown }).manifest

@@ -1,4 +1,4 @@
-// Own installation: its database is exchanged.
+// Needs its own installation: the tests exchange its database.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -40,7 +40,7 @@ async function read(key: string): Promise<string> {
 
 const filesOf = async (id: string) => (await service.inventory()).files.find(({ subject }) => subject.id === id)
 
-/** The cell must not act on its old rows before its start reads the new ones. */
+/** The killed cell cannot act on its old rows before its next start reads the new ones. */
 async function behindTheCellsBack(change: () => Promise<void>): Promise<void> {
   process.kill(service.pid('cell'), 'SIGSTOP')
   await change()
@@ -62,7 +62,7 @@ test('with an empty database of another installation nothing is lost, and the do
   const [resident, asleep] = [await client.open('resident', { caps }), await client.open('asleep', { caps })]
   for (const one of [resident, asleep]) await write(one, 'before')
   await operate(asleep, 'suspend')
-  // The suspend deletes the running disk after its answer.
+  // The suspend answers first, and deletes the running disk afterwards.
   await until('only the checkpoint is left', 60_000, async () => (await filesOf(asleep.id))?.disks.length === 0)
   const before = await service.inventory()
   const putBack = await dumpRows(db)

@@ -134,7 +134,7 @@ test('a used-up allowance suspends running workspaces and sessions, and no start
   ]
   const organizations = c.database.superuser.updateTable('organizations').where('id', '=', c.a.organization_id)
   await organizations.set({ allowance_exhausted: 'allowance_used' }).execute()
-  using _ = c.table.holdAwake(busy, 'stream') // an open stream does not protect the workspace
+  using _ = c.table.holdAwake(busy, 'stream') // an open stream does not protect the workspace from the suspend
   assert.equal((await c.open('busy')).status, 200) // the workspace may be opened while it still runs
   await c.look()
   const end = async (id: string) => {
@@ -151,7 +151,7 @@ test('a used-up allowance suspends running workspaces and sessions, and no start
   assert.equal((await c.get(`/v1/workspaces/${other}`, { as: c.b.key })).body.ready, true)
   await organizations.set({ allowance_exhausted: null }).execute()
   assert.equal(await c.ready('session', { lifetime: 'session' }), session)
-  // A failed suspend is tried again after a minute, not at once.
+  // The cell repeats a failed suspend after a minute, not at once.
   await organizations.set({ allowance_exhausted: 'allowance_used' }).execute()
   {
     using _broken = c.host.intercept('checkpoint', 'before', () => {

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { worldWithCell, type CellWorld } from './with-cell.ts'
 import { world, type Answer, type CallOptions, type World } from './support.ts'
 
-/** Without a cell, operations stay queued. */
+/** World without a cell, whose operations stay queued. */
 let still: World
 let w: CellWorld
 before(async () => {

@@ -67,7 +67,7 @@ test('a cut database connection is 503 or unnoticed, and the next call is served
   await using w = await world()
   const id = await w.running('cut')
   for (let n = 0; n < 3; n++) {
-    // Waits for each end: a connection that was only signalled would be cut under a later call.
+    // Waits for each end: a connection that was only signalled would be cut during a later call.
     const others = `select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
     await w.database.superuser.executeQuery(CompiledQuery.raw(others))
     const { status } = await w.get(`/v1/workspaces/${id}`)

@@ -181,7 +181,7 @@ test('a link replaces a forgotten password once and ends every session; every ad
   ]
   assert.deepEqual([known.status, known.body], [unknown.status, unknown.body])
   const token = await s.box.tokenTo(email, /Another password/)
-  assert.deepEqual(refusal(await s.auth('verify-email', { token })), [400, 'token_invalid']) // a token with another purpose
+  assert.deepEqual(refusal(await s.auth('verify-email', { token })), [400, 'token_invalid']) // this token was issued for another purpose
   const confirm = () => s.auth('password/reset/confirm', { token, new_password: 'found it again' })
   const answers = await Promise.all(Array.from({ length: 50 }, confirm))
   assert.deepEqual([answers.filter(({ status }) => status === 204).length, answers.filter(({ status }) => status === 400).length], [1, 49])

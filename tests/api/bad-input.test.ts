@@ -36,12 +36,12 @@ const HOSTILE: [string, string, number][] = [
   ['NUL in a secret', '{"key":"a","template":"base","secrets":["\\u0000"]}', 422],
 ]
 
-/** An idle computer needs less than 100 ms, a busy one never seconds. */
+/** An idle computer needs less than 100 ms, and a busy one never needs seconds. */
 const WORK_MS_MAX = 2000
 
 test('no body causes an internal error, each is refused with little work, and nothing is created', async () => {
   for (const [name, body, status] of HOSTILE) {
-    // Takes the best of three: other load must not count as the cost of a refusal.
+    // The best of three counts, because other load is no cost of a refusal.
     const times: number[] = []
     for (let tries = 0; tries < 3; tries++) {
       const start = performance.now()
@@ -51,7 +51,7 @@ test('no body causes an internal error, each is refused with little work, and no
       assert.ok(JSON.stringify(answer.body).length < 20_000, `${name}: the refusal itself is long`)
     }
     assert.ok(Math.min(...times) <= WORK_MS_MAX, `${name}: ${Math.min(...times)} ms`)
-    // A keyed request's digest covers its whole body.
+    // With a key, the service computes a digest of the whole body.
     const keyed = await open(body, { 'idempotency-key': 'hostile' })
     assert.equal(keyed.status, status, `${name}, with a key: ${JSON.stringify(keyed.body).slice(0, 300)}`)
   }
@@ -138,7 +138,7 @@ test('`Prefer: wait` counts up to 20 and is ignored when invalid; Preference-App
   ] as const) {
     const answered = { is: false }
     const held = w.get(path, { headers: { prefer } }).finally(() => (answered.is = true))
-    // No event says when the server holds the call.
+    // No event reports that the server holds the call, so changes are repeated.
     for (let n = 0; !answered.is && n < 2000; n++) await w.cell.move(opened.body.operation.id, 'running', `${prefer} ${n}`)
     assert.deepEqual([(await held).status, (await held).headers.get('preference-applied')], [200, applied], prefer)
   }
@@ -156,7 +156,7 @@ test('every unknown method and path is 404 in the envelope, a tunnel 400, and no
     assert.match(answer, /"code":"not_found"/, method)
     assert.doesNotMatch(answer, /access-control/i, method)
   }
-  // The route `/` serves a page for browsers.
+  // `/` is missing, because this route serves a page for browsers.
   for (const path of ['/nothing', '/v1', '/v1/', '/v1/me/', '/V1/me', '/v1//me', '/v1/me%2f', '/v1/workspaces/open/x'])
     assert.deepEqual([(await w.get(path)).status, (await w.get(path)).body.error.code], [404, 'not_found'], path)
   const tunnel = await raw('CONNECT 169.254.169.254:80 HTTP/1.1\r\nhost: 169.254.169.254:80\r\n\r\n')

@@ -201,7 +201,7 @@ test('a deleted organization is invoiced for its last month and no later one; on
     .where('id', 'in', ids)
     .execute()
   await db.updateTable('organizations').set({ deleting_at: half, deleted_at: half }).where('id', '=', gone.organization_id).execute()
-  // An invoice of that month exists: closing it fails.
+  // An invoice of that month exists, so closing the month fails.
   const [there] = await db.selectFrom('invoices').selectAll().where('organization_id', '=', w.b.organization_id).execute()
   assert.ok(there)
   const other = { id: w.ids.next(), organization_id: stuck.organization_id, number: 'stuck-once', lines: '[]' }

@@ -73,7 +73,7 @@ test('every route with an id answers the same 404 for a missing object and for a
     const [, name] = /\{(\w+_id)\}/.exec(route.path) ?? []
     if (name === undefined) continue
     checked.push(route.id)
-    // Ids further down need not exist either.
+    // The path's other ids are random too: the first one decides.
     const url = (id: string) => fill(route.path.replace(`{${name}}`, id), () => random)
     const missing = await send(route, url(random))
     const keys = name === 'organization_id' ? [w.b.key] : [w.b.key, w.a2.key]

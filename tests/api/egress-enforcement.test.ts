@@ -156,7 +156,7 @@ test('a policy change for a hibernated machine is pending, and its wake applies 
 test('a frozen machine gets a policy change at once, and stays frozen', async () => {
   const id = await w.ready('frozen')
   const entry = async () => (await w.table.fresh(id)) ?? assert.fail(id)
-  // A freeze gives way to what uses the machine, such as the end of the open.
+  // Repeated, because a freeze gives way to any use of the machine, such as the end of the open.
   await until('it is frozen', 30_000, async () => {
     await w.parking.freeze(await entry())
     return (await entry()).machine?.state === 'frozen'

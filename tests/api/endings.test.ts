@@ -110,7 +110,7 @@ test('an operation deletes an organization with its workspaces, volumes, secrets
   assert.equal(deleted.status, 202)
   assert.deepEqual(await db().selectFrom('workspace_ports').select('id').where('workspace_id', '=', running).execute(), [])
   assert.deepEqual([deleted.body.kind, deleted.body.workspace_id, deleted.body.input.organization_id], ['delete', null, organization_id])
-  // The organization has no members now, not even its owner. A key works until the process hears of its end.
+  // The organization has no members now, not even its owner. A process accepts a key until it is notified of its end.
   await until('the key is refused', 30_000, async () => (await w.get(`/v1/workspaces/${running}`, { as: t.key })).status === 401)
   assert.deepEqual(refusal(await w.get(`/v1/organizations/${organization_id}`, { as: member.token })), [404, 'not_found'])
   assert.deepEqual(refusal(await w.open('more', { project_id }, { as: owner.token })), [404, 'not_found'])
@@ -190,7 +190,7 @@ test('a deletion continues at every step where a process ended, and two processe
   let fallen = 0
   const armed = armFailpoint('change.C1', () => {
     fallen += 1
-    if (fallen > 1 && fallen < 6) throw new Error('the process ends here') // the process ends, not the call itself
+    if (fallen > 1 && fallen < 6) throw new Error('the process ends here') // simulates the end of the process at the change, not an error of the call
   })
   const deleted = await remove(t.organization_id, t.slug, t.owner.token)
   await Promise.all([endAll(deps), endAll(deps)])

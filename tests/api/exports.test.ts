@@ -160,7 +160,7 @@ test('an archive expires, or is replaced by a newer one, and its answer says so;
   await makeAll(maker())
   const next = await begin(path, token)
   assert.notEqual(next.id, first.id)
-  await content(`${path}/${first.id}`, token) // before that the content is there
+  await content(`${path}/${first.id}`, token) // the content exists until then
   await makeAll(maker())
   assert.deepEqual(refusal(await w.get(`${path}/${first.id}/content`, { as: token })), [409, 'conflict/export_expired'])
   await content(`${path}/${next.id}`, token)

@@ -3,7 +3,7 @@ import type { Clock } from '../../service/lib/clock.ts'
 import type { TestDatabase } from '../support/postgres.ts'
 
 export interface FakeCell {
-  /** As the runner: the operation's state, its workspace's and its holds change in one transaction. */
+  /** Like the cell's runner, changes the states of operation and workspace and the holds in one transaction. */
   succeed(operation_id: string): Promise<void>
   fail(operation_id: string, error?: { code: string; message: string; retryable: boolean }): Promise<void>
   move(operation_id: string, state: 'capacity_pending' | 'running', state_reason?: string): Promise<void>

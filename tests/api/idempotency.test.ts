@@ -29,7 +29,7 @@ test('a repeat during its request is a retryable 409 without a reason, in anothe
       const { message: _message, request_id: _request_id, ...error } = body.error
       assert.deepEqual([status, error, headers.get('retry-after')], [409, { code: 'conflict', retryable: true }, '1'])
     }
-    assert.equal((await w.open('slow-other', {}, keyed('other'))).status, 202) // a request with another key does not wait
+    assert.equal((await w.open('slow-other', {}, keyed('other'))).status, 202) // a request with another key does not wait for the lock
   })
   assert.equal((await w.open('slow', {}, keyed('slow'))).status, 202) // the 409 was not stored
 })
@@ -164,7 +164,7 @@ test('an open or resume that answered 200 after its wait repeats as 200 while th
 })
 
 const CHECKPOINT = '01920000-0000-7000-8000-00000000c0de'
-/** Their answer has no token. `later` changes something before the repeat. */
+/** Requests whose stored answer contains no token. `later` changes something before the repeat. */
 const KEPT: Record<string, { body?: object; lifetime?: 'session'; later?: (operation_id: string) => Promise<void> }> = {
   'POST suspend': {},
   'POST snapshot': { body: { label: 'kept' } },
@@ -192,7 +192,7 @@ for (const [asked, { body, lifetime, later }] of Object.entries(KEPT)) {
     const { request_id, ...first } = await ask()
     assert.deepEqual([first.status, first.type], [202, 'application/json; charset=utf-8'])
     const answer = JSON.parse(first.text)
-    // The entry commits with the change: a process that dies before its answer has stored it.
+    // The entry commits with the change, so a process that dies before its answer has stored it.
     const entry = w.database.superuser.selectFrom('idempotency_entries').select('outcome').where('key', '=', key)
     assert.equal((await entry.executeTakeFirstOrThrow()).outcome['body'], first.text)
     await (later ? later(answer.id) : w.call('DELETE', `/v1/workspaces/${id}`))

@@ -18,7 +18,7 @@ const never = { idle_policy: 'never' }
 test('a suspend request fires after its idle time, under the policy never too, as a system suspend with its reason', async () => {
   const id = await w.ready('fires', never)
   const { suspend_request } = await ask(id, 30)
-  w.advance(20) // the clock also runs by itself
+  w.advance(20) // the clock also advances by itself
   await w.look()
   assert.deepEqual([await kinds(id), (await idleOf(id)).suspend_request], [['open'], suspend_request])
   w.advance(11)

@@ -36,7 +36,7 @@ const cursor = async (base?: string) =>
   (await w.get('/v1/workspaces?limit=1', base === undefined ? {} : { base })).body.next_cursor as string
 const keyOfCursor = (text: string) => Buffer.from(text, 'base64url').subarray(16, 20).toString('hex')
 const follow = async (text: string) => (await w.get(`/v1/workspaces?limit=1&cursor=${text}`)).status
-/** Every process then uses an announced key, and no day-old cursor needs a superseded one. */
+/** After this time every process uses an announced key, and no cursor of the last day needs a superseded one. */
 const age = (purpose: 'cursor' | 'idempotency', ms: number) =>
   w.database.superuser
     .updateTable('service_keys')

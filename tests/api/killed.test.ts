@@ -90,7 +90,7 @@ async function stoppedAtSecondPart(work: () => Promise<void>): Promise<void> {
     await work()
     await sql`select pg_advisory_unlock(${sql.lit(LOCK)})`.execute(holder)
   }) // prettier-ignore
-  // The killed process's last statement is done or refused once its connections are gone.
+  // Once the killed process's connections are gone, its last statement has either been executed or refused.
   await until('its connections are gone', 60_000, async () => {
     const { rows } = await sql<{ n: number }>`select count(*)::int as n from pg_stat_activity
       where application_name = 'berth-api' and datname = current_database()`.execute(db())

@@ -106,7 +106,7 @@ test("a fork that waits for another's capture joins it, does not lock the source
   )
   const active = async () => (await w.get(`/v1/workspaces/${id}`)).body.active_operation?.id
   assert.equal(await active(), first.operation.id)
-  // The source goes to the next waiting fork.
+  // The source is handed to the next waiting fork.
   assert.equal((await w.call('DELETE', `/v1/workspaces/${first.workspace.id}`)).status, 202)
   const handed = await active()
   assert.ok(others.some(({ body }) => body.operation.id === handed))
@@ -145,7 +145,7 @@ test('N7: a delete answers when a cell has taken it, after a second at most', as
   const held = async () => (await told.get(`/v1/workspaces/${id}`)).body.active_operation
   while ((await held()) === null) assert.equal(answered, false)
   await told.cell.move((await held()).id, 'running')
-  const { status: told_status, body: operation } = await deleting // long before its 60 s
+  const { status: told_status, body: operation } = await deleting // long before the 60 s of this wait
   assert.deepEqual([told_status, operation.state], [202, 'queued']) // the answer as it was stored for repeats
   assert.equal((await told.get(`/v1/operations/${operation.id}`)).body.state, 'running')
 

@@ -43,9 +43,9 @@ interface List {
   route: string
   by: string
   table: string
-  /** Of a page of ten. */
+  /** Rows for a page of ten. */
   rows_max: number
-  /** These may be read whole: they have two rows here. */
+  /** Tables of only two rows, which may be read whole. */
   small?: string[]
   read(reads: Reader, page: Page): Promise<{ id: string }[]>
 }
@@ -239,7 +239,7 @@ const LISTS: List[] = [
 
 test('every route with pages is checked here or in list-plans.test.ts', () => {
   const paged = APP_ROUTES.filter(({ query }) => JSON.stringify(query ?? {}).includes('"cursor"')).map(({ id }) => id)
-  // Files are read by directory keys, packages from memory; drafts are in template-draft-lists.test.ts.
+  // Elsewhere: files are read by directory keys, packages from memory; drafts are in template-draft-lists.test.ts.
   const elsewhere = paged.filter((id) => /^(workspaces\.list|template-files\.|template-packages\.|draft-)/.test(id))
   assert.deepEqual([...new Set([...LISTS.map(({ route }) => route), ...elsewhere])].sort(), paged.sort())
 })

@@ -7,7 +7,7 @@ import { counting } from '../support/plans.ts'
 import { world, type World } from './support.ts'
 
 const COMMON = 20_000
-/** A scan of the newest thousand, and a page by an index. */
+/** A scan of the newest thousand rows, and a page by an index. */
 const ROWS_MAX = 2500
 
 let w: World

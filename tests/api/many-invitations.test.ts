@@ -11,7 +11,7 @@ import { seeder, type World } from './support.ts'
 import { patience } from '../support/patience.ts'
 
 const { invitations_max } = LIMITS.organization
-/** In long runs 20 organizations send 10,000 invitations and a few. */
+/** In long runs 20 organizations send slightly more than 10,000 invitations. */
 const ORGANIZATIONS = depth({ short: 1, long: 20 })
 /** In long runs all invitations come over HTTP. */
 const WAIT_ALREADY = invitations_max - depth({ short: 50, long: invitations_max })

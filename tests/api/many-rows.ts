@@ -17,7 +17,7 @@ export async function manyRows(w: World, many: number): Promise<Owners> {
   const { organization_id, project_id } = w.a
   const { superuser: db } = w.database
   const now = w.clock.now()
-  // The owner has the older half, and the filters match the oldest of it.
+  // The owner has the older half of the rows, and the filters match its oldest rows.
   await sql`insert into operations (id, organization_id, project_id, workspace_id, kind, state, created_at, updated_at, completed_at)
     select ${ids()}, ${organization_id}, ${project_id}, case when n > ${many / 2} then ${other}::uuid else ${workspace_id}::uuid end,
       case when n < 8 then 'reset' else (array['suspend', 'resume'])[1 + n / 2 % 2] end, case when n < 16 then 'failed' else 'succeeded' end,

@@ -34,7 +34,7 @@ test('an invited colleague registers, accepts, and works with a key of the proje
     'token_invalid',
   ])
   assert.equal((await s.auth('register', { email, password: PASSPHRASE, invitation_token })).status, 202)
-  const as = await s.signIn(email) // the token came by mail: the address is verified
+  const as = await s.signIn(email) // the token came by mail, so the address is verified
   assert.deepEqual((await s.w.get('/v1/me', { as })).body.memberships, [])
   const accepted = await s.w.post('/v1/invitations/accept', { token: invitation_token }, { as })
   assert.deepEqual([accepted.status, accepted.body.id, accepted.body.role], [200, s.w.a.organization_id, 'admin'])
@@ -228,7 +228,7 @@ test('a key is listed with its last use, renamed, narrowed, expired and revoked'
   assert.ok(Math.abs(Date.parse((await listed()).last_used_at) - Date.now()) < 60_000)
   const change = (body: object) => s.w.call('PATCH', `${keys}/${id}`, { as, body })
   assert.deepEqual((await change({ name: 'second', tool_permissions: ['exec'] })).body.tool_permissions, ['exec'])
-  // A process forgets a key's cached facts once it hears of the change.
+  // The change notifies each process, which then drops the cached facts of the key.
   await until('it permits less', 10_000, async () => (await s.w.get('/v1/me', { as: api_key })).body.api_key.tool_permissions.length === 1)
   for (const expires_at of ['2020-01-01T00:00:00Z', 'soon'])
     assert.deepEqual(refusal(await change({ expires_at })), [422, 'validation_failed'])

@@ -63,7 +63,7 @@ test('a held open answers 202 when its wait elapses or its operation fails', asy
   const elapsed = await w.open('elapsed', {}, { headers: { prefer: 'wait=1' } })
   assert.deepEqual([elapsed.status, elapsed.headers.get('preference-applied'), elapsed.body.operation.state], [202, 'wait=1', 'queued'])
   const held = w.open('elapsed', {}, { headers: { prefer: 'wait=20', 'idempotency-key': 'elapsed' } })
-  await keyKept(w, 'elapsed') // the call has joined
+  await keyKept(w, 'elapsed') // the call has joined the operation
   await w.cell.fail(elapsed.body.operation.id)
   const { status, body } = await held
   assert.deepEqual(

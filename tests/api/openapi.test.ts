@@ -57,7 +57,7 @@ test('no text of an App request accepts NUL or a lone surrogate unless a handler
     for (const [name, inner] of Object.entries(schema)) walk(inner, `${path}/${name}`)
   }
   for (const route of APP_ROUTES) for (const part of [route.params, route.query, route.body]) walk(part, route.id)
-  // These handlers refuse both with reasons of their own; a pattern's refusal would echo the value.
+  // Handlers of these routes refuse a bad value with their own reasons, because a pattern's refusal would echo the value.
   const VALUES = ['secrets.create', 'secrets.create_of_organization', 'secret-versions.create'].map((id) => `${id}/properties/value`)
   assert.deepEqual(bare.sort(), VALUES.sort())
 })

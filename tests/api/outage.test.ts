@@ -5,10 +5,10 @@ import { until } from '../support/processes.ts'
 import { openShop } from './payment-support.ts'
 import { world } from './support.ts'
 
-/** Two seconds, on a busy computer; without the limit a call is never answered. */
+/** The promise is two seconds; this suits a busy computer. Without the service's limit a call is never answered. */
 const ANSWERED_MS = 10_000
 
-// Other tests' server must not stop.
+// Own server: that of other tests must not stop.
 const server = await startOwnServer()
 
 test('calls are 503 within about two seconds while the database is stopped, and succeed when it continues', async () => {

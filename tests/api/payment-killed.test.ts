@@ -16,7 +16,7 @@ for (const point of ['payment.P1', 'payment.P2'] as const) {
     }
     const was_bought = (await shop.subscription()).plan.slug === 'team'
     assert.equal(was_bought, point === 'payment.P2')
-    // The dead process's claim expires; the same event comes again and changes nothing.
+    // The dead process's claim expires. The event comes again, and must change nothing more.
     await shop.w.database.superuser
       .updateTable('payment_events')
       .set({ next_try_at: new Date(0) })

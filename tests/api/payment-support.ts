@@ -9,7 +9,7 @@ import { seeder, world, type Answer, type CallOptions, type World, type WorldOpt
 export interface Shop extends AsyncDisposable {
   w: World
   double: PaymentDouble
-  /** Session of an owner of a who has just given their password. */
+  /** Session token of an owner of organization a who has just given their password. */
   owner: string
   buy(plan?: string, options?: CallOptions): Promise<Answer>
   portal(): Promise<Answer>

@@ -114,7 +114,7 @@ test('a second plan cannot be bought; a second paid subscription is cancelled re
   const first = shop.page()
   await shop.buy('studio')
   const second = shop.page()
-  // The person paid the first page as it was closed.
+  // The person paid the first page just as it was closed.
   assert.equal(double.things.get(first)?.['status'], 'expired')
   await shop.tell(double.pay(second))
   await shop.tell(double.pay(first))
@@ -138,7 +138,7 @@ test('of concurrent checkouts one has an open page, and the others are supersede
   await using shop = await openShop()
   const answers = await Promise.all([1, 2, 3, 4].map(() => shop.buy()))
   const reasons = answers.map((answer) => (answer.status === 201 ? '201' : answer.body.error.details.reason)).sort()
-  // Checkouts in sequence all get a page; only the last stays open.
+  // Checkouts in sequence all get a page, but only the last page stays open.
   assert.deepEqual([reasons.every((reason) => reason === '201' || reason === 'checkout_superseded'), reasons[0]], [true, '201'])
   const open = shop.double.of('checkout.session').filter(({ status }) => status === 'open')
   assert.equal(open.length, 1)

@@ -19,7 +19,7 @@ export interface PersonOptions {
   stepped_up?: boolean
 }
 
-/** Every seeded person has it. Its hash is cheap, since no test guesses it. */
+/** Password of every seeded person. Its hash is cheap, since no test guesses it. */
 export const PASSWORD = 'correct horse battery staple'
 const PASSWORD_HASH = hashSync(PASSWORD, { memoryCost: 64, timeCost: 1, parallelism: 1 })
 const SESSION_MS = 90 * 24 * 3600 * 1000

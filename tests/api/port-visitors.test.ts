@@ -279,7 +279,7 @@ test('a signed link is exchanged for its cookie without waking the workspace, an
 test('an expired credential is refused, and its visitors are cut', async () => {
   const { id } = await exposed('expired')
   const { token } = (await w.post(path(id, '/tokens'), { ttl_seconds: 60 })).body
-  // It expires in 1.5 s, as if most of its minute had passed.
+  // Lets the token expire in 1.5 s, as if most of its minute had passed.
   const soon = new Date(w.clock.now().getTime() + 1500)
   const { database } = w
   await database.superuser

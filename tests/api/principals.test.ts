@@ -30,7 +30,7 @@ test('a revocation is effective in every process', async () => {
   const bases = [w.base, await w.second()]
   for (const base of bases) assert.equal((await w.get('/v1/me', { as: key, base })).status, 200)
   await w.database.superuser.updateTable('api_keys').set({ revoked_at: w.clock.now() }).where('id', '=', key_row_id).execute()
-  // Less than the time after which a process forgets by itself.
+  // Less than the time after which a process drops its cache by itself.
   for (const base of bases) await until('it is revoked', 9000, async () => (await w.get('/v1/me', { as: key, base })).status === 401)
 })
 

@@ -201,7 +201,7 @@ test('of 2,000 calls that ask to be held, 1,000 are held and the others are 429 
   assert.deepEqual([more.status, more.body.error.code, more.headers.get('retry-after')], [429, 'rate_limited', '1'])
   assert.deepEqual((await w.get('/v1/workspaces?key_prefix=held-more')).body.data, [])
   assert.equal((await w.get(path)).status, 200) // a call without a wait is served
-  assert.equal((await w.get(path, { as: w.b.key, headers: { prefer: 'wait=1' } })).status, 404) // so is another caller
+  assert.equal((await w.get(path, { as: w.b.key, headers: { prefer: 'wait=1' } })).status, 404) // another caller is served, too
   await w.cell.succeed(opened.body.operation.id)
   const answers = await Promise.all(calls)
   const held = answers.filter(({ status }) => status === 200)

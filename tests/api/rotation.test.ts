@@ -51,7 +51,7 @@ test('admin sets the watermark of a workspace and tells its cell', async () => {
   try {
     const told = new Promise<string | null>((resolve) => listener.on('berth_workspace', resolve))
     const before = w.clock.now()
-    // This test confirms nothing as the cell: the command would wait 45 s for a cell seen lately.
+    // The command would wait 45 s for a cell that was seen lately, and no cell confirms here.
     await w.database.superuser
       .updateTable('cells')
       .set({ seen_at: new Date(0) })

@@ -110,12 +110,12 @@ test('no remaining key opens an erased value once the previous key is retired', 
   const [before] = await keys()
   const { id } = (await create('ERASED', 'canary-erased')).body
   const row = await w.database.superuser.selectFrom('secret_versions').selectAll().where('secret_id', '=', id).executeTakeFirstOrThrow()
-  const { key_id, wrapped_key } = row // as a backup, a dead row or the write-ahead log still has it
+  const { key_id, wrapped_key } = row // a backup, a dead row or the write-ahead log still contains this row
   assert.ok(key_id !== null && wrapped_key !== null && key_id === before?.key_id)
   const subject = { purpose: 'data_key', row: `secret_versions/${w.a.organization_id}/${id}/1` }
   const left = async () => Promise.all((await keys()).map(({ file }) => openSealingKey(directory, file?.replace('.jwk.json', '') ?? '')))
   await w.post(`/v1/secrets/${id}/versions`, { value: 'second' })
-  await openerOf(await left()).open(subject, { key_id, sealed: wrapped_key }) // before the retirement the key's owner can open it
+  await openerOf(await left()).open(subject, { key_id, sealed: wrapped_key }) // before the key's retirement its owner can open the value
   await admin('keys', 'rotate-kek')
   assert.match(await refused('keys', 'retire-kek', (await keys())[0]?.key_id ?? ''), /rotate first/)
   await admin('keys', 'retire-kek', key_id)

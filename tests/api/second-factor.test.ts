@@ -77,7 +77,7 @@ test('a sign-in waits for its code: nothing else takes its session, and a code i
   assert.deepEqual(refusal(await s.w.get('/v1/me', { as: waiting })), [403, 'mfa_required'])
   const seen = await s.w.get('/v1/auth/session', { as: waiting })
   assert.deepEqual([seen.body.mfa_required, seen.body.user, seen.body.stepped_up_until], [true, null, null])
-  // The code that turned it on was taken. The next step may have begun.
+  // The code that turned on the second factor is used up. The next step may have begun.
   assert.deepEqual(refusal(await challenge(waiting, { code: taken })), [401, 'invalid_credentials'])
   await later(2 * STEP_MS, async () => {
     const code = codeOf(secret)
@@ -100,7 +100,7 @@ test('codes of two steps away are refused, also after the clock was set back', a
       assert.equal((await challenge(waiting, { code: codeOf(secret, s.w.clock.ahead_ms + ms * STEP_MS) })).status, 401)
     assert.equal((await challenge(waiting, { code: codeOf(secret) })).status, 200)
   })
-  const waiting = await pending(email) // the clock is back by five minutes: what it shows is older than what was taken
+  const waiting = await pending(email) // the clock is back by five minutes, so its code is older than the accepted one
   assert.equal((await challenge(waiting, { code: codeOf(secret) })).status, 401)
   assert.equal((await challenge(waiting, { recovery_code: codes[0] })).status, 200)
 })

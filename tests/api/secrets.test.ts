@@ -289,7 +289,7 @@ test("a project's secret shadows its organization's, which may be limited to som
   assert.deepEqual((await bind(id, ['BOTH'])).body.secrets, [{ name: 'BOTH', status: 'available' }])
   const own = (await create({ name: 'BOTH', allowed_tools: ['exec'] })).body
   assert.deepEqual(await bound(id), [{ name: 'BOTH', status: 'not_allowed' }])
-  // Deleting the shadowed secret keeps the binding, which means the project's; deleting that one removes it.
+  // Deleting the organization's secret keeps the binding, which now means the project's; deleting the project's removes it.
   await w.call('DELETE', `/v1/secrets/${shared.id}`, { as: owner })
   assert.deepEqual(await bound(id), [{ name: 'BOTH', status: 'not_allowed' }])
   await w.call('DELETE', `/v1/secrets/${own.id}`)

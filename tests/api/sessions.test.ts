@@ -12,7 +12,7 @@ let seeds: ReturnType<typeof seeder>
 before(async () => {
   w = await world()
   seeds = seeder(w.database, w.clock, w.ids)
-  // No process serves this cell: a revoking command would wait 45 s for a cell seen lately.
+  // A revoking command would wait 45 s for a cell that was seen lately, and no process serves this cell.
   await w.database.superuser
     .updateTable('cells')
     .set({ seen_at: new Date(0) })

@@ -1,4 +1,4 @@
-// Tenants fill a small file system of its own.
+// This test has its own small file system, which tenants fill.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'

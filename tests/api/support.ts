@@ -44,7 +44,7 @@ export interface World extends AsyncDisposable {
   clock: TestClock
   ids: Ids
   base: string
-  /** On the same database. @returns its URL */
+  /** A second API on the same database. @returns its URL */
   second(): Promise<string>
   a: Tenant
   a2: Tenant
@@ -83,15 +83,15 @@ type Kinds = 'layered_opens' | 'file_first' | 'uploads_dir' | 'package_mirror' |
 export interface WorldOptions extends Pick<ApiOptions, Bounds | Kinds | Waits | 'cors_origins'> {
   check?: boolean
   registration?: 'invitation' | 'open' | string[]
-  /** Default: no test reaches them by accident. */
+  /** Default: limits too high for tests to reach. */
   sign_in_limits?: SignInLimits
-  /** Default: mail waits until a test sends it. */
+  /** By default, mail waits until a test sends it. */
   mail?: MailConfig
   /** Default: the deletion waits until a test runs it. */
   ends_organizations?: boolean
 }
 
-/** Two organizations, over a real PostgreSQL with its real roles; SQL plays the cell. */
+/** Two organizations in a real PostgreSQL with its real roles; SQL replaces the cell. */
 export async function world({ check = true, ...given }: WorldOptions = {}): Promise<World> {
   const database = await freshDatabase()
   const keys_dir = mkdtempSync(join(tmpdir(), 'berth-api-test-'))

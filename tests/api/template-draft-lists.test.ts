@@ -24,7 +24,7 @@ before(async () => {
     drafts.push(draft.id)
   }
   draft_id = drafts[0] ?? ''
-  // Sends no notifications for these rows.
+  // Without triggers, these rows send no notifications.
   await db.transaction().execute(async (tx) => {
     await sql`set local session_replication_role = replica`.execute(tx)
     await sql`insert into template_draft_states (id, draft_id, operation_id, created_at)

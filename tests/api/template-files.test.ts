@@ -18,7 +18,7 @@ const said = ({ status, body }: Answer) =>
   status < 400 ? status : [status, body.error.code, body.error.details?.reason, body.error.retryable]
 const long = (path: string) => `/v1/organizations/${w.a.organization_id}/templates${path}`
 
-/** The base's layers are on no host of these tests. */
+/** Only the version's own layer is named: no host of these tests has the base's layers. */
 async function saved(slug: string, files: Record<string, string>): Promise<number> {
   const id = await w.ready(`of-${slug}-${Object.keys(files).length}`)
   for (const [path, text] of Object.entries(files)) w.host.guest(id).files.set(path, text)

@@ -23,7 +23,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** No row names it. */
+/** No row names this layer. */
 async function made(text: string): Promise<string> {
   const build_id = randomUUID()
   const fence = { subject: buildSubject(build_id), operation_id: randomUUID(), step: 'start', epoch: 1, fence: 1 }
@@ -86,7 +86,7 @@ test('a running build keeps the layers that it begins with', async () => {
   const build = await db.selectFrom('template_builds').selectAll().executeTakeFirstOrThrow()
   const operation = await db.selectFrom('operations').selectAll().where('id', '=', build.operation_id).executeTakeFirstOrThrow()
   const of = { spec: JSON.stringify({ layers: [layer] }) }
-  // The transaction hides these rows from the cell, which would run the build.
+  // The transaction hides these rows from the cell, which would otherwise run the build.
   await db.transaction().execute(async (tx) => {
     const named = async () => [...(await namedLayers(tx, w.cell_id, [layer]))]
     const { completed_at, state } = operation

@@ -205,7 +205,7 @@ test('an installation without uploads refuses them with its reason', async () =>
   await using none = await world({ uploads_dir: '' })
   const upload = { size_bytes: 1, sha256: '0'.repeat(64) }
   assert.deepEqual(said(await none.post('/v1/template-uploads', upload)), [503, 'dependency_unavailable', 'uploads_not_configured'])
-  // It is from before the installation dropped uploads.
+  // This upload is from before the installation dropped uploads.
   const { organization_id, project_id } = none.a
   const [id, now] = [none.ids.next(), none.clock.now()]
   const earlier = { id, organization_id, project_id, ...upload, created_at: now, used_at: now }

@@ -115,7 +115,7 @@ test('a suspended workspace gets a token; a starting or failed one does not', as
   )
   await w.cell.fail(opened.body.operation.id)
   const failed = await w.post(tokens)
-  // No operation would end this state: a retry is useless.
+  // No operation will end this state, so a retry is useless.
   const { retryable, operation_id, details } = failed.body.error
   assert.deepEqual([failed.status, retryable, operation_id, details], [409, false, undefined, { reason: 'not_running' }])
   await w.cell.succeed((await w.open('states')).body.operation.id)

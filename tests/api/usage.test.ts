@@ -11,12 +11,12 @@ let of_a2: string
 before(async () => {
   w = await world()
   of_a = await w.running('one')
-  of_a2 = w.ids.next() // its row does not exist
+  of_a2 = w.ids.next() // this workspace has no row
 })
 after(() => w[Symbol.asyncDispose]())
 
 const GIB_SECOND = 2 ** 30 * 1000
-/** All tests share it, since an hour may end while they run. */
+/** All tests share this time, since an hour may end while the tests run. */
 const NOW = new Date()
 const hourAgo = (hours: number) => new Date(Math.floor(NOW.getTime() / 3600_000 - hours) * 3600_000)
 const query = (values: Record<string, string>) => `?${new URLSearchParams(values).toString()}`

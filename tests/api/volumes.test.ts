@@ -119,7 +119,7 @@ test('a shared volume is visible to every project of its organization, and only 
   assert.ok(!(await listed('?include_org_shared=true', other)).includes(own))
   assert.equal((await w.call('DELETE', path(id, w.a2), other)).status, 404)
   for (const as of [w.b.key]) for (const where of [path(id), path(id, w.b)]) assert.equal((await w.get(where, { as })).status, 404)
-  // An API key sees attachments to its own project's workspaces.
+  // An API key sees only attachments to workspaces of its own project.
   const mine = await w.ready('shares-a')
   const theirs = await w.ready('shares-a2', {}, other)
   await attach(mine, id)
@@ -367,7 +367,7 @@ test('a workspace has at most sixteen volumes, and a released mount slot is used
 test("a deletion waits for storage in creation, needs the volume's name to be forced, and repeats as one operation", async () => {
   const creating = await seeds.volume(w.a, w.cell_id, { state: 'creating' })
   assert.deepEqual(reason(await w.call('DELETE', path(creating))), [409, 'conflict', 'volume_creating'])
-  // A forced deletion waits for nothing: the creating computer may be gone. The name is free at once.
+  // A forced deletion does not wait for the creating computer, which may be gone. The name is free at once.
   const held = Promise.withResolvers<void>()
   using _ = w.host.intercept('createVolume', 'before', () => held.promise)
   const stuck = (await w.post(`/v1/projects/${w.a.project_id}/volumes`, { name: 'stuck', quota_gib: 1 })).body

@@ -29,7 +29,7 @@ export interface CellWorld extends World {
   ports_deps: PortsDeps
   guests: { busy_until(asked: Parameters<AskActivity>[0]): Promise<Date | null> }
   startup: StartupGuests
-  /** One pass of the cell's clocks, with all activity written to the rows. */
+  /** Runs one pass of the cell's clocks, and writes all activity to the rows. */
   look(): Promise<void>
   advance(seconds: number): void
   ready(key: string, body?: object, options?: CallOptions): Promise<string>

@@ -215,7 +215,7 @@ test('input errors name every input: unknown before invalid before required', as
   const id = await w.ready('inputs', { template: 'inputs', inputs: { A: 'a', B: 'é'.repeat(LIMITS.input.bytes_max / 2) } })
   const shown = async () => (await w.get(path(id, 'inputs'))).body
   assert.deepEqual(await shown(), { A: 'a', B: 'é'.repeat(LIMITS.input.bytes_max / 2), C: 'c' })
-  await w.table.load(id) // loads the entry, as the first tool call does
+  await w.table.load(id) // the first tool call loads the entry in the same way
   assert.deepEqual(reason(await open({ A: 'new' })), [422, 'validation_failed', 'input_required'])
   assert.equal((await open({ A: 'new', B: '', C: 'x' })).status, 200)
   assert.deepEqual(await shown(), { A: 'new', B: '', C: 'x' })

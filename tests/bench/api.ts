@@ -12,7 +12,7 @@ import { measure, timed } from './harness.ts'
 const BATCH = 20
 const ids = createIds(systemClock)
 
-/** Row 9. */
+/** Row 9 of the performance table. */
 export async function listRow(service: Service): Promise<void> {
   const key = await projectWithWorkspaces(service, 200)
   await using bare = await startChild('bare-server.ts', service.database_url())
@@ -32,7 +32,7 @@ export async function listRow(service: Service): Promise<void> {
   )
 }
 
-/** Row 10. */
+/** Row 10 of the performance table. */
 export async function tokenRow(service: Service): Promise<void> {
   const { id } = await firstRow(service, 'select id from api_keys order by id limit 1')
   await using gate = await startChild('gate-server.ts', service.database_url(), String(id), '1000')
@@ -104,7 +104,7 @@ async function projectWithWorkspaces(service: Service, count: number): Promise<{
   return { api_key, project_id }
 }
 
-/** Their cell does not exist, so that they never end. */
+/** Operations of a cell that does not exist, so that they never end. */
 async function operationsWithoutEnd(service: Service, count: number): Promise<string[]> {
   const made = Array.from({ length: count }, () => ids.next())
   const cell_id = ids.next()

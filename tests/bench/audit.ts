@@ -13,7 +13,7 @@ const BATCH = 20
 const PER_SECOND = 200
 const SECONDS = 20
 
-/** With fsync as in an installation; without it only the work remains. */
+/** Without fsync only the work remains; with fsync it is as in an installation. */
 export async function auditRows(): Promise<void> {
   await using w = await world()
   const { api: db } = w.database
@@ -67,7 +67,7 @@ function recorded({ database, ids, clock }: World, id: string): Promise<void> {
   return mutate(database.api, by, 'bench.rename', (tx) => rename(tx, id), subject)
 }
 
-/** The rate is fixed. Rows differ, because changes of one row would wait for each other. */
+/** Changes come at a fixed rate. Rows differ, because changes of one row would wait for each other. */
 async function flood(w: World): Promise<{ behind_ms: number; others_ms: number }> {
   const { organization_id } = w.a
   const by = { actor: { kind: 'service', name: 'setup' }, ids: w.ids, request_id: null, source_address: null } as const

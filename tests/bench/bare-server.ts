@@ -1,4 +1,4 @@
-// `bare-server.ts DATABASE_URL` serves the same rows with the same driver and nothing else.
+// Reference: `bare-server.ts DATABASE_URL` serves the same rows with the same driver, and nothing else.
 import Fastify from 'fastify'
 import { generateKeyPair, SignJWT } from 'jose'
 import pg from 'pg'

@@ -7,7 +7,7 @@ const PAGE = '<!doctype html><title>Small</title><h1>A small page</h1><p>Of two 
 const FOLDER = '/home/user/site'
 const SERVER = `import http.server as h; h.ThreadingHTTPServer(("127.0.0.1", 8000), h.SimpleHTTPRequestHandler).serve_forever()`
 
-/** The limit is our own: the performance table has no such row. */
+/** Berth sets this limit, because the performance table has no such row. */
 export async function screenshotRow(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const workspace = await client.open('bench-screenshot', { template: 'browser' })

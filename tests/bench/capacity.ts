@@ -4,7 +4,7 @@ import type { Service } from '../support/service.ts'
 import { printSeconds, timed } from './harness.ts'
 import { withService } from './with-service.ts'
 
-// More workspaces than fit: capacity must be freed on demand.
+// More workspaces than fit, so capacity must be released on demand.
 
 const HUNDRED = 100
 const ROOM_MIB = 8192
@@ -12,7 +12,7 @@ const ROUND_MS = 60_000
 const CALL_SECONDS_MAX = 0.6
 
 const IDLE = 8
-/** Includes what is counted for the engine. */
+/** Includes the headroom, which is charged for the engine. */
 const MACHINE_MIB = 1024 + 192
 const NINTH_SECONDS_MAX = 0.5
 const NINTHS = 9
@@ -21,7 +21,7 @@ const BURST = 20
 const BURST_SECONDS_MAX = 5
 
 const PARK_MS = 120_000
-/** Disks are thin and almost empty. Parking is as by default. */
+/** The disks are thin and almost empty. Parking uses the default times. */
 const SETTINGS = { disk_overcommit: 1000, freeze_after_seconds: 5, hibernate_after_seconds: 600 }
 
 const ROWS: Record<string, (minutes: number) => Promise<void>> = { hundred: hundredRow, ninth: ninthRow, burst: burstRow }

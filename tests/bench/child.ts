@@ -3,7 +3,10 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-/** A process of its own does not compete with the client for one core. `told` is its first line, JSON. It ends with its stdin. */
+/**
+ * A process of its own does not compete with the client for one core. `told` is the child's first line, as JSON. The child ends with its
+ * stdin.
+ */
 export async function startChild(file: string, ...args: string[]): Promise<{ told: unknown } & AsyncDisposable> {
   const command = ['--disable-warning=ExperimentalWarning', path.join(import.meta.dirname, file), ...args]
   const child = spawn(process.execPath, command, { stdio: ['pipe', 'pipe', 'inherit'] })

@@ -64,7 +64,7 @@ async function measured(service: Service, client: Client, busy: OpenedWorkspace[
   return most
 }
 
-/** PostgreSQL has many processes; hostd's children are machines and do not count. */
+/** PostgreSQL's child processes are included. Those of hostd are machines, which do not count. */
 async function memoryOf(service: Service, name: (typeof PROCESSES)[number]): Promise<number> {
   return name === 'postgres' ? treeMemoryMib([service.pid(name)]) : memoryMib(service.pid(name))
 }

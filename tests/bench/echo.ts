@@ -8,7 +8,7 @@ import type { Service } from '../support/service.ts'
 import { measure, timed } from './harness.ts'
 
 const KEYS = 50
-/** In line mode, an unfinished line is echoed only up to 4,096 characters. */
+/** Line mode is off: it would echo an unfinished line only up to 4,096 characters. */
 const argv = ['sh', '-c', 'stty -icanon; printf ready; exec cat > /dev/null']
 
 export async function echoRow(service: Service): Promise<void> {

@@ -19,7 +19,7 @@ const A_SECOND = 20
 const SECONDS = 60
 const BODY = { mode: 'file_first', caps: { memory_mib: 512, disk_gib: 1 } }
 
-/** Row 19. */
+/** Row 19 of the performance table. */
 export async function executionRows(only?: string): Promise<void> {
   const rows = { same: sameRow, many: manyRow, rate: rateRow, cost: costRow }
   await withService({ ...CROWDED_SETTINGS }, async (service, client) => {
@@ -84,7 +84,7 @@ async function rateRow(_service: Service, client: Client): Promise<void> {
 
 const COSTED = 100
 
-/** Includes the replacement of the warm sandbox. */
+/** The cost includes the replacement of the warm sandbox. */
 async function costRow(service: Service, client: Client): Promise<void> {
   const workspace = await filled(client, 'cost', SAME)
   for (let i = 0; i < COSTED / 2; i++) await execute(client, workspace) // warm up the code

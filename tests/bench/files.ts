@@ -28,7 +28,7 @@ export async function fileReadRows(service: Service): Promise<void> {
     ['small', SMALL],
   ] as const) {
     await written(client, workspace, name, randomBytes(bytes))
-    // A digest is cached once its file has been unchanged for two seconds.
+    // The digest is cached once the file has been unchanged for two seconds.
     await client.run(workspace, ['sleep', '2.5'])
     const reference = async () => {
       const { status, bytes: read } = await call(`${bare}/${name}`)

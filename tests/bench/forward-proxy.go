@@ -1,5 +1,5 @@
-// Command forward-proxy is the reference of the row `secretless`: `forward-proxy LISTEN SERVER` connects every
-// CONNECT tunnel to the server.
+// Command forward-proxy is the reference of the row `secretless`: `forward-proxy LISTEN SERVER` connects every CONNECT
+// tunnel to SERVER.
 package main
 
 import (

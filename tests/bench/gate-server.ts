@@ -34,7 +34,7 @@ const ids = createIds(systemClock)
 const [workspace_id, cell_id] = [ids.next(), ids.next()]
 const listener = await openListener(database, cellChannels(cell_id))
 const table = new FakeTable()
-table.touch = () => undefined // it would keep every workspace awake
+table.touch = () => undefined // a touch would keep every workspace awake
 table.entries.set(workspace_id, runningEntry(workspace_id, cell_id, '127.0.0.1:1').entry)
 const keys = await openVerificationKeys(db, listener, systemClock)
 const api_keys = openApiKeys(db, listener)

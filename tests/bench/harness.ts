@@ -3,12 +3,12 @@ export interface Row {
   row: number
   name: string
   title: string
-  /** Column "ahead of every peer": a ratio of times (subject ÷ reference) or of rates. */
+  /** Column "ahead of every peer" of the performance table: a ratio of times (subject ÷ reference) or of rates. */
   bar: { at_most: number } | { at_least: number } | null
 }
 
 export interface Pairs {
-  /** One sample in milliseconds. A block repeats it for at most block_ms and uses the median. */
+  /** Returns one sample in milliseconds. A block takes samples for at most block_ms, and uses their median. */
   reference(): Promise<number>
   subject(): Promise<number>
 }
@@ -19,7 +19,7 @@ export interface Options {
   pairs?: number
   block_ms?: number
   samples_max?: number
-  /** Before the first measured subject: a new service still compiles its code. */
+  /** Runs before the first measured one: a new service still compiles its code. */
   warm_ups?: number
 }
 
@@ -42,7 +42,7 @@ async function block(sample: () => Promise<number>, { block_ms = 1000, samples_m
   return median(samples)
 }
 
-/** `rate` inverts the ratio (higher is better). */
+/** `rate` inverts the ratio, because higher is better. */
 export async function measure(row: Row, work: Pairs, options: Options & { rate?: boolean } = {}): Promise<void> {
   await work.reference() // warm-up, dropped
   for (let i = 0; i < (options.warm_ups ?? 1); i++) await work.subject()

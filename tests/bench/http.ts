@@ -75,7 +75,7 @@ export async function heldRow(service: Service): Promise<void> {
   )
 }
 
-/** A waiting read returns at each change of state; the last one is the end. */
+/** Repeats a waiting read, which returns at each change of state, until the operation has ended. */
 async function heldToItsEnd(client: Client, operation_id: string): Promise<{ answered_ms: number; completed_at: string }> {
   for (;;) {
     const { body } = await client.api<{ completed_at: string | null }>(`/v1/operations/${operation_id}`, { headers: { prefer: 'wait=20' } })

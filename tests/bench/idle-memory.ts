@@ -39,7 +39,7 @@ export async function idleMemoryRow(service: Service): Promise<void> {
   }
 }
 
-/** MiB, shared pages counted once: the engine's kernel, its file server, and guest code. */
+/** MiB of the engine's kernel, its file server and guest code; shared pages count once. */
 async function memoryOf(sandbox: string): Promise<number> {
   const { stdout } = await execute('pgrep', ['--full', `^runsc-(sandbox|gofer) .*${sandbox}( |$)`])
   return treeMemoryMib(stdout.trim().split('\n').map(Number))

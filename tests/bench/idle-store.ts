@@ -1,7 +1,7 @@
 import pg from 'pg'
 import type { TestDatabase } from '../support/postgres.ts'
 
-/** Idle long enough to be checked but not suspended. */
+/** Adds workspaces idle long enough to be checked, but not suspended. */
 export async function fill(database: TestDatabase, like: { workspace_id: string; cell_id: string; count: number }): Promise<void> {
   const client = new pg.Client({ connectionString: database.url })
   await client.connect()

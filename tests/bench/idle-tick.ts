@@ -10,7 +10,7 @@ import { freshDatabase } from '../support/postgres.ts'
 import { measure, timed } from './harness.ts'
 import { fill } from './idle-store.ts'
 
-// An idle service does this every five seconds. The two databases differ only in the number of workspaces.
+// An idle service ticks every five seconds. The two databases differ only in the number of workspaces.
 
 const FEW = 100
 const MANY = 10_000

@@ -15,7 +15,7 @@ interface Guest {
   name: string
   title: string
   memory_mib: number
-  /** Python fills it before it prints `ready`. */
+  /** MiB that Python fills before it prints `ready`. */
   fill_mib: number
 }
 const GUESTS: Guest[] = [
@@ -35,7 +35,7 @@ export async function execRow(service: Service): Promise<void> {
   const client = createClient(service.base_url, service.api_key)
   const workspace = await client.open('bench-exec')
   const { sandbox, runsc_root } = await service.machine(workspace.id)
-  // The engine enters the warm sandbox's root, which has only the agent: name the loader of the workspace's disk.
+  // The engine enters the warm sandbox's root, which has only the agent, so the command names the loader of the workspace's disk.
   const libraries = '/claim/root/usr/lib/x86_64-linux-gnu'
   const inside = [`${libraries}/ld-linux-x86-64.so.2`, '--library-path', libraries, '/claim/root/usr/bin/true']
   await measure(

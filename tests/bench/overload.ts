@@ -35,7 +35,7 @@ async function keepForking(client: Client, key: string, signal: AbortSignal): Pr
   const goesOn = () => !signal.aborted
   while (goesOn()) {
     const guest = await client.open(key, SMALL_CAPS).catch(() => null) // an open is slow while all processors are busy
-    // A guest at its process limit may not answer.
+    // A guest at its process limit may not answer the call.
     const started = guest && (await client.tool(guest, '/exec', { json: { argv: BOMB } }).catch(() => null))
     if (started?.status === 201) times += 1
     while (guest !== null && goesOn() && (await runs(client, guest.id))) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))

@@ -19,7 +19,7 @@ export async function parkedRows(): Promise<void> {
   await withService({ freeze_after_seconds: 1, hibernate_after_seconds: 2 }, hibernatedRow)
 }
 
-/** /tmp is on no disk: this reaches the machine itself. */
+/** /tmp is on no disk, so this call reaches the machine itself. */
 async function call(client: Client, workspace: OpenedWorkspace): Promise<number> {
   let status = 0
   const ms = await timed(async () => {
@@ -38,7 +38,7 @@ async function frozenRow(service: Service, client: Client): Promise<void> {
     { row: 16, name: 'thaw', title: 'first call on a frozen machine, beyond the next ones', bar: { at_most: 0.1 } },
     {
       async reference() {
-        await call(client, workspace) // keeps the machine thawed for a second
+        await call(client, workspace) // the call keeps the machine thawed for a second
         const ms = await timed(async () => {
           await execute(service.runsc, [...at, 'pause', sandbox])
           await execute(service.runsc, [...at, 'resume', sandbox])

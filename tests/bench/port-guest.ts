@@ -9,7 +9,7 @@ export interface PortGuest {
   talk(): Promise<() => void>
 }
 
-/** 1 MiB each 20 ms is 50 MiB/s. */
+/** Sends 1 MiB every 20 ms: 50 MiB/s. */
 export const PORT_GUEST_APP = `
 import base64, hashlib, http.server, time
 class App(http.server.BaseHTTPRequestHandler):
@@ -83,7 +83,7 @@ export async function openPortGuest(client: Client, key: string): Promise<PortGu
     async stream(take) {
       const answer = await checked('/stream')
       answer.on('data', (part: Buffer) => take(part.length))
-      answer.on('error', () => undefined) // it is destroyed at the end
+      answer.on('error', () => undefined) // the test destroys the answer at the end
       return () => void answer.destroy()
     },
     async talk() {

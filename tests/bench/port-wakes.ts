@@ -25,7 +25,7 @@ export async function portWakeRows(only?: string): Promise<void> {
   }
 }
 
-/** The limit is a time: the first request's extra time over the next ones. */
+/** The limit is the first request's extra time over the next ones, in milliseconds. */
 async function frozenRow(service: Service, client: Client): Promise<void> {
   const guest = await openPortGuest(client, 'bench-port-frozen')
   const state = async () => (await service.inventory()).machines.find((one) => one.subject.id === guest.workspace.id)?.state

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** Proportional set size (PSS), in MiB. */
+/** @returns the proportional set size (PSS) in MiB */
 export function memoryMib(pid: number): number {
   return Number(/^Pss:\s+(\d+)/m.exec(rollup(pid))?.[1] ?? 0) / 1024
 }

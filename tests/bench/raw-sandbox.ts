@@ -46,7 +46,7 @@ export function createRawSandbox(runsc: string, layer: string): RawSandbox {
     directory,
     runsc: (...args) =>
       new Promise((resolve, reject) => {
-        // No pipes: a detached sandbox would keep them open, and their end would wait for it.
+        // No pipes: a detached sandbox would keep them open, and waiting for their end would wait for it.
         const child = spawn(runsc, [...flags, ...args], { stdio: 'ignore', timeout: COMMAND_MS })
         child.once('error', reject)
         child.once('exit', (code) => {
@@ -63,7 +63,7 @@ export function createRawSandbox(runsc: string, layer: string): RawSandbox {
       return bundle
     },
     close() {
-      // A failed benchmark may have left these running.
+      // Removes sandboxes that a failed benchmark may have left running.
       const ids = execFileSync(runsc, [...flags, 'list', '-quiet'], { encoding: 'utf8' }).split('\n')
       for (const id of ids) if (id !== '') execFileSync(runsc, [...flags, 'delete', '--force', id], { stdio: 'ignore' })
       for (const target of [...mounts, path.join(state, 'null-netns')]) execFileSync('umount', ['-lq', target], { stdio: 'ignore' })

@@ -4,7 +4,7 @@ import { startService, type Service } from '../support/service.ts'
 import { BENCH_SETTINGS } from './settings.ts'
 import { measure, timed } from './harness.ts'
 
-// The two services differ only in the number of workspaces.
+// The two measured services differ only in their number of workspaces.
 
 const FEW = 100
 const MANY = 10_000

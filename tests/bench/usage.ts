@@ -10,7 +10,7 @@ import { printSeconds, timed } from './harness.ts'
 const WORKSPACES = 10_000
 const HOUR_MS = 3600_000
 const TIMES = 50
-/** Limit of one statement of the sampler. */
+/** Machines that one statement of the sampler covers (MACHINES_A_STATEMENT). */
 const MACHINES = 500
 const RUN = '01920000-0000-7000-8000-000000000001'
 
@@ -25,7 +25,7 @@ export async function usageRows(): Promise<void> {
     select ${organization_id}, ${project_id}, ${hour}::timestamptz - n * interval '1 hour', 1000, 1000, 1000 from generate_series(3, 8760) n`.execute(
     db,
   )
-  // Not final yet: a row for each workspace in each of three hours.
+  // Samples that are not final yet: a row for each workspace in each of three hours.
   await sql`insert into usage_samples (workspace_id, hour, organization_id, project_id, cpu_usec, memory_byte_ms, disk_byte_ms, checkpoint_byte_ms, rx_bytes, tx_bytes)
     select md5(n::text)::uuid, ${hour}::timestamptz - h * interval '1 hour', ${organization_id}, ${project_id}, 1e7, 1e15, 1e15, 0, 5, 5
     from generate_series(1, ${WORKSPACES}) n, generate_series(0, 2) h`.execute(db)
@@ -68,7 +68,7 @@ async function opened(w: World): Promise<void> {
   if (status !== 202) throw new Error(`an open answered ${status}`)
 }
 
-/** As each cell does every ten minutes; then the sampler ticks. */
+/** Closes an hour, as each cell does every ten minutes; then the sampler ticks. */
 async function closeOfSamples(w: World, hour: Date): Promise<void> {
   const { cell } = w.database
   const at = new Date(hour.getTime() + 2 * HOUR_MS)

@@ -30,7 +30,7 @@ const ACTIONS = {
   hint: 1,
 }
 const QUIET = { share: 0.06, seconds: [2, 12] } as const
-/** Files listed near the end of a quiet time are read from the disk, which does not wake the machine. */
+/** Files listed near the end of a quiet time are read from the disk, which must not wake the machine. */
 const PEEK = { share: 0.1, last_ms: 1500 }
 
 export async function act(actor: Actor, workspaces: Believed[], stopped: () => boolean): Promise<void> {
@@ -128,7 +128,7 @@ async function readOne(
     })
 }
 
-/** Files are then read from the disk with a token of the new epoch. */
+/** After the suspend, files are read from the disk with a token of the new epoch. */
 async function suspend(actor: Actor, seen: Believed): Promise<void> {
   if ((await operate(actor, seen, 'suspend', {})) === null) return
   const minted = await actor.caller.api<{ token: string }>(`/v1/workspaces/${seen.id}/tool-tokens`, { json: {} })
@@ -179,7 +179,7 @@ export async function readAll(actor: Actor, seen: Believed): Promise<void> {
   await testify(actor, seen)
 }
 
-/** I8 and N6: it runs exactly once despite failures, and its output stays the same. */
+/** Checks I8 and N6: a command runs exactly once despite failures, and its output stays the same. */
 async function run(actor: Actor, seen: Believed): Promise<void> {
   const { deaths } = seen
   const ran = await runOnce(actor, seen, (session_id) => ['bash', '-c', 'echo "$0" >>/home/user/ran; seq 3000', session_id])
@@ -236,7 +236,7 @@ async function remove(actor: Actor, seen: Believed): Promise<void> {
   await open(actor, seen)
 }
 
-/** After the answer no call may succeed (N7). */
+/** Checks N7: after the answer no call may succeed. */
 async function end(actor: Actor, seen: Believed): Promise<boolean> {
   const answer = await actor.caller.change<Operation>(`/v1/workspaces/${seen.id}`, { method: 'DELETE' })
   if (answer.status !== 202) {

@@ -9,7 +9,7 @@ import { patience } from '../support/patience.ts'
 
 const ACTIONS: Record<Mode, string> = { kill: 'kill9', kill_all: 'kill9', stop: 'stop', throw: 'throw' }
 
-/** A point of api or cell fires if its file is missing, and creates it. */
+/** Points of api and cell. A point fires if its file is missing, and then creates it. */
 export interface Markers {
   spec(mode: Mode): string
   file(name: string): string
@@ -71,7 +71,7 @@ export function isStopped(pid: number): boolean {
   }
 }
 
-/** PUT sets hostd's points; GET returns those that have not fired. */
+/** PUT sets hostd's failpoints. GET returns those that have not fired yet. */
 function askHostd(service: Service, method: 'PUT' | 'GET', points?: Record<string, string>): Promise<Record<string, string>> {
   const socketPath = path.join(service.run_dir, 'hostd', 'socket')
   return new Promise((resolve, reject) => {

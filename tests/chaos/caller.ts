@@ -19,7 +19,7 @@ export interface Caller {
   /** Sometimes repeats the change, which must name the same operation. */
   change<T>(path: string, options: RequestOptions): Promise<Answer<T>>
   ended(operation_id: string): Promise<Operation>
-  /** Calls once: an interrupted call may have happened. null: no answer. */
+  /** Calls once, because an interrupted call may have taken effect. null: no answer. */
   tool(url: string, options: RequestOptions): Promise<Answer<{ error?: { code: string } }> | null>
 }
 

@@ -36,11 +36,11 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
     const ended = () => has_ended
     const what_follows = async () => {
       await follow(service, point.owner, mode, { stop_ms, ended, tookOver })
-      await service.ready() // callers wait for it
+      await service.ready() // the callers wait until the service is ready
     }
     const following = watchFor(armed, ended, what_follows)
     const running = one.run({ ...armed, elsewhere: elsewhere.promise, taken_over: taken_over.signal }).finally(() => (has_ended = true))
-    // Both, even on failure: the next case needs a quiet service.
+    // Waits for both, even on failure: the next case needs an idle service.
     const [ran, followed] = await Promise.allSettled([running, following])
     await service.ready()
     const reached = await armed.fired()
@@ -51,13 +51,13 @@ export async function runCase({ service, markers, history, stop_ms }: CaseContex
     if (found.violations.length > 0) return `FAIL ${found.violations.join('; ')}`
     return reached ? `ok, ${ran.value}` : 'NOT REACHED'
   } catch (error) {
-    await service.ready().catch(() => undefined) // the next case reports it
+    await service.ready().catch(() => undefined) // the next case reports a service that is not ready
     await disarm(service, markers, point).catch(() => undefined)
     return `FAIL ${[...found.violations, String(error).replaceAll(/\s+/g, ' ').slice(0, 600)].join('; ')}`
   }
 }
 
-/** The operation may end first, if the point is after its end. */
+/** The operation may end first, if the point comes after its end. */
 async function watchFor(armed: Armed, ended: () => boolean, then: () => Promise<void>): Promise<void> {
   for (let after_end = 0; after_end < 400; after_end += ended() ? 1 : 0) {
     if (await armed.fired()) return then()

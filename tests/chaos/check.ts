@@ -28,7 +28,7 @@ export async function checkRest(service: Service, history: History): Promise<voi
   })
 }
 
-/** If `ask` never returns null, its last result is a violation. */
+/** Repeats `ask` until it returns null, or else reports its last result as a violation. */
 export async function rests(history: History, what: string, ask: () => Promise<unknown>): Promise<void> {
   let last: unknown = null
   await until(what, REST_MS, async () => {
@@ -44,7 +44,7 @@ interface Finding {
   text: string
 }
 
-/** They depend on the computer or on warm sandboxes in the making. */
+/** Checks that depend on the computer, or on warm sandboxes in the making. */
 const IGNORED_CHECKS = new Set(['data_disk', 'file_systems', 'ready_ahead'])
 
 export async function ailments(service: Service): Promise<Finding[]> {

@@ -14,8 +14,8 @@ const PATIENCE_MS = 45_000
 const CALL_MS = 20_000
 
 /**
- * Exactly once despite failures. null: unknown, because the workspace does not run or its machine died. Reports gaps, and a second read
- * that differs.
+ * Runs a command exactly once despite failures. Reports gaps, and a second read that differs.
+ * @returns null if the workspace does not run or its machine died
  */
 export async function runOnce(actor: Actor, seen: Believed, argv: (session_id: string) => string[]): Promise<Ran | null> {
   const session_id = `chaos-${randomUUID()}`
@@ -52,7 +52,7 @@ async function started(actor: Actor, seen: Believed, json: object, ends_ms: numb
   return false
 }
 
-/** @returns false: nothing more to read */
+/** @returns false if there is nothing more to read */
 async function follow(actor: Actor, seen: Believed, session_id: string, read: Reading): Promise<boolean> {
   const url = urlOf(seen, `/${session_id}/output?stdout_offset=${read.bytes.length}`)
   const response = await send(url, { token: seen.token, signal: AbortSignal.timeout(CALL_MS) })

@@ -11,7 +11,7 @@ export interface Following {
   tookOver(address: string): void
 }
 
-/** An operation ends within 15 s of a recovery, but the successor must start first, and the computer may be slow. */
+/** An operation ends within 15 s of a recovery, but its successor must start first, and the computer may be slow. */
 const TAKEN_OVER_MS = 90_000
 const NOTICED_MS = 60_000
 
@@ -22,8 +22,8 @@ export async function follow(service: Service, owner: Owner, mode: Mode, followi
 }
 
 /**
- * A zombie continues after another process has done its work. Time alone creates none: a stopped cell keeps its lock
- * (docs/decisions/cell-and-host.md), an api holds nothing, and hostd is alone. So each case starts a real successor.
+ * A zombie continues after another process has done its work. A stop alone creates none: a stopped cell keeps its lock
+ * (docs/decisions/cell-and-host.md), an api holds nothing, and there is one hostd. So each case starts a real successor.
  */
 async function outlast(service: Service, owner: Owner, following: Following): Promise<void> {
   const pid = pidOf(service, owner)
@@ -38,7 +38,7 @@ async function outlast(service: Service, owner: Owner, following: Following): Pr
   }
 }
 
-/** hostd's caller is gone; its successor calls with a higher fencing token once hostd continues. */
+/** Replaces the cell that called hostd. The next one calls with a higher fencing token once hostd continues. */
 async function replaceCell(service: Service): Promise<void> {
   const before = pidOf(service, 'cell')
   await service.kill9('cell')
@@ -59,7 +59,7 @@ async function succeed(service: Service, owner: 'api' | 'cell', following: Follo
   }
 }
 
-/** As after a long partition: the server ends only the connection that holds the lock. */
+/** As after a long partition, the server ends only the connection that holds the lock. */
 async function loseLock(service: Service): Promise<void> {
   const ended = await service.query(
     `select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)

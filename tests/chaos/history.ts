@@ -11,7 +11,7 @@ export interface History {
   file: string
   violations: string[]
   counts: Map<string, number>
-  /** A repeat with the same key names the same operation for a day. */
+  /** For a day, a repeat of these with the same key names the same operation. */
   accepted: Accepted[]
   note(what: string, about?: object): void
   violate(what: string, about: object): void
@@ -21,7 +21,7 @@ export interface History {
 
 const SHOWN_MAX = 5
 
-/** @param say gets violations at once */
+/** @param say receives each violation at once */
 export function openHistory(file: string, say: (text: string) => void = (text) => process.stdout.write(text)): History {
   const began_ms = performance.now()
   const write = (what: string, about: object) =>

@@ -4,7 +4,7 @@ import { forgetMemory, type Believed } from './model.ts'
 import type { Random } from './random.ts'
 
 const TARGETS = { cell: 5, api: 3, hostd: 5, postgres: 2, supervisor: 1, machine: 3, everything: 2, cell_stands: 3, hostd_stands: 2 }
-/** Callers time out, and the stopped process is overtaken. */
+/** Callers time out, and another process overtakes the stopped one. */
 const STANDS_SECONDS = [1, 12] as const
 
 export interface KillerOptions {
@@ -45,7 +45,7 @@ async function killOne({ service, history, random, workspaces }: KillerOptions, 
     return standStill(service, target === 'cell_stands' ? 'cell' : 'hostd', random.between(...STANDS_SECONDS) * 1000)
   if (target !== 'machine') return killChild(service, history, target)
   const seen = random.pick(workspaces)
-  // Counts before the kill, and again after it for changes acknowledged in between.
+  // Deaths are counted before the kill, and again after it for changes acknowledged in between.
   seen.deaths += 1
   forgetMemory(seen.content)
   await service.kill_machine(seen.id).catch(() => history.note('no_machine_to_kill', { id: seen.id }))

@@ -1,5 +1,5 @@
-// `npm run chaos -- --minutes 10` compares acknowledged changes with reads: N1 to N7 of docs/operating/promises.md, and I1 to I15. N5, I13
-// and I14 concern file-first workspaces, egress policies and secrets, which it does not use.
+// `npm run chaos -- --minutes 10` compares acknowledged changes with reads: N1 to N7 of docs/operating/promises.md, and I1 to I15. It omits
+// N5, I13 and I14, which concern file-first workspaces, egress policies and secrets.
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'

@@ -1,4 +1,4 @@
-/** At least the last acknowledged number, at most the last attempted one. */
+/** The stored number is at least the last acknowledged one, and at most the last attempted one. */
 export interface Bounds {
   floor: number
   ceiling: number
@@ -8,14 +8,14 @@ export interface Witness {
   name: string
   pid: number
   floor: number
-  /** Highest value at `at_ms`: a timer is never early, so it grows by at most one a tick. */
+  /** Highest possible count at `at_ms`. A timer never fires early, so the count grows by at most one a tick. */
   ceiling: number
   at_ms: number
 }
 
 export type StorageKind = 'disk' | 'memory'
 export interface Content extends Record<StorageKind, Map<string, Bounds>> {
-  /** null: none, or unknown */
+  /** null: no witness, or an unknown one */
   witness: Witness | null
 }
 
@@ -27,10 +27,10 @@ export interface Believed {
   epoch: number
   content: Content
   snapshots: Map<string, Content>
-  /** Counts kills of its machine: only they lose memory. */
+  /** Kills of this workspace's machine, which alone lose its memory. */
   deaths: number
   lock: Lock
-  /** Clients leave it alone until then, so that it can be parked. */
+  /** Clients do not use it until then, so that it can be parked. */
   quiet_until_ms?: number
 }
 
@@ -70,20 +70,20 @@ export function between(before: Content, after: Content): Content {
   return { disk: span(before.disk, after.disk), memory: span(before.memory, after.memory), witness }
 }
 
-/** The witness has not counted since the capture. */
+/** The witness has not counted since its capture, so it continues from there. */
 export function wokenAt(captured: Content, at_ms: number): Content {
   const content = copyOf(captured)
   if (content.witness !== null) content.witness.at_ms = at_ms
   return content
 }
 
-/** After a machine's end its memory may be gone, or come back from an older checkpoint. */
+/** Call after a machine's end: its memory may be gone, or may be restored from an older checkpoint. */
 export function forgetMemory(content: Content): void {
   for (const bounds of content.memory.values()) bounds.floor = 0
   content.witness = null
 }
 
-/** Work on a workspace takes it shared, replacing its content exclusive. */
+/** Work on a workspace takes the lock shared; replacing its content takes it exclusively. */
 export class Lock {
   private shared = 0
   private tail: Promise<void> = Promise.resolve()

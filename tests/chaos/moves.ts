@@ -4,7 +4,7 @@ import type { History } from './history.ts'
 const MOVES = ['freeze', 'thaw', 'hibernate', 'wake'] as const
 const LOOK_MS = 500
 
-/** Counts that a killed cell had not reported are missing. */
+/** Moves that a killed cell had not reported are missing. */
 export async function countTransitions(service: Service, history: History, stopped: () => boolean): Promise<void> {
   let last = new Map<string, number>()
   const began = 'process_start_time_seconds'
@@ -21,7 +21,7 @@ export async function countTransitions(service: Service, history: History, stopp
   }
 }
 
-/** Without parking, kills or witnesses a run proves nothing about them. */
+/** A run without parking, witnesses, reads and commands proves nothing about them. */
 export function judgeCoverage(history: History): void {
   const wanted = [...MOVES.map((move) => `move_${move}`), 'testified', 'read', 'read_from_disk', 'ran']
   for (const what of wanted)

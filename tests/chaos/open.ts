@@ -50,7 +50,7 @@ export async function open({ caller, history }: Actor, seen: Believed): Promise<
   return false
 }
 
-/** I3: a token of an old epoch is refused. */
+/** Checks I3: a token of an old epoch is refused. */
 async function refused(caller: Caller, history: History, seen: Believed, token: string): Promise<void> {
   const answer = await caller.tool(urlOf(seen, 'disk', 'anything'), { token })
   const refusal = answer === null || answer.status === 409 || answer.status === 401 || answer.status >= 500

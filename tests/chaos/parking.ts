@@ -21,7 +21,7 @@ interface Refused {
   error?: { code: string; retryable?: boolean; details?: { reason?: string } }
 }
 
-/** State and epoch must not change. */
+/** The workspace's state and epoch must not change. */
 export async function prepareParking(service: Service, actor: Actor, seen: Believed, kind: Parking): Promise<Case> {
   const client = createClient(service.base_url, service.api_key)
   const at = () => ({ ...seen, operation_id: null })
@@ -36,7 +36,7 @@ export async function prepareParking(service: Service, actor: Actor, seen: Belie
   if (kind === 'wake') await until('it is hibernated', PARKED_MS, async () => (await machines()).length === 0)
   return {
     async run({ fired, taken_over }) {
-      // Makes no request until the point is reached.
+      // Makes no request until the point is reached, because it would prevent the hibernation.
       if (kind === 'hibernate') await until('it is about to be hibernated', PARKED_MS, fired)
       await write(actor, seen, 'after', refused, taken_over)
       return ['written', ...new Set(refused)].join(', ')
@@ -55,7 +55,7 @@ export async function prepareParking(service: Service, actor: Actor, seen: Belie
   }
 }
 
-/** Refusals must be marked retryable. */
+/** Writes until acknowledged. Refusals before that must be marked retryable. */
 async function write(actor: Actor, seen: Believed, text: string, refused: string[], taken_over?: AbortSignal): Promise<void> {
   for (const path of FILES) {
     const deadline_ms = performance.now() + patience(ACKNOWLEDGED_MS)
@@ -85,7 +85,7 @@ async function writeOnce(
   if (answer?.status === 200) return true
   const { code, retryable, details } = answer?.body.error ?? { code: 'cut', retryable: true }
   refused.push(details?.reason ?? code)
-  // A token names the serving cell; the next open returns one for the current cell.
+  // 401 is allowed: a token names its serving cell, and the next open returns one for the current cell.
   if (retryable !== true && answer?.status !== 401) actor.history.violate('a call was refused for good', { path, body: answer?.body })
   return false
 }

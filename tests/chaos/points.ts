@@ -1,6 +1,6 @@
 import { FAILPOINTS, type FailpointName } from '../../service/lib/failpoints.ts'
 
-/** A hibernation has no request: it happens when there are none. */
+/** A hibernation has no request: it happens when there are no requests. */
 export type Kind =
   | 'open'
   | 'suspend'
@@ -37,15 +37,15 @@ const HOSTD_KINDS: [prefix: string, kinds: Kind[]][] = [
   ['stop.', ['suspend', 'hibernate']],
   ['delete.', ['delete']],
   ['fence.', ['delete']],
-  ['fit.', []], // no request triggers it: machine/internal/hostd tests it
-  ['layer_make.', []], // its result depends only on a disk: machine/internal/hostd tests it
-  ['layer_drop.', []], // no operation triggers it: machine/internal/hostd tests it
+  ['fit.', []], // no request triggers this step: machine/internal/hostd tests it
+  ['layer_make.', []], // the result depends only on a disk: machine/internal/hostd tests it
+  ['layer_drop.', []], // no operation triggers this step: machine/internal/hostd tests it
   ['volume', []], // tests/acceptance/volume-failpoints.test.ts
   ['tree_apply.', []], // tests/acceptance/execution-failpoints.test.ts
   ['unpause.', []], // only after an undone suspend: machine/internal/hostd tests it
 ]
 
-/** machine/internal/hostd/failpoint.go has them. */
+/** Listed in machine/internal/hostd/failpoint.go. */
 export const VOLUME_POINTS = [
   'volume_create.storage',
   'volume_create.answer',
@@ -58,12 +58,12 @@ export const VOLUME_POINTS = [
 ] as const
 
 export function everyPoint(hostd_names: string[]): Point[] {
-  // Left out, with their own tests: changes (tests/api/audit.test.ts), trees (service/cell/filetree/trees/trees.test.ts), start-ups
-  // (service/cell/operations/startup.test.ts), template builds (tests/api/template-builds.test.ts), warm machines
-  // (service/cell/operations/warm/warm.test.ts), collected layers (tests/api/template-layers.test.ts), states of drafts
-  // (service/cell/operations/failpoints.test.ts), exports (tests/api/exports.test.ts), mails (tests/api/mail.test.ts), payments
-  // (tests/api/payment-invoices.test.ts, payment-killed.test.ts), volumes and executions
-  // (tests/acceptance/volume-failpoints.test.ts, execution-failpoints.test.ts).
+  // These points are omitted, because other tests reach them: changes (tests/api/audit.test.ts), trees
+  // (service/cell/filetree/trees/trees.test.ts), start-ups (service/cell/operations/startup.test.ts), template builds
+  // (tests/api/template-builds.test.ts), warm machines (service/cell/operations/warm/warm.test.ts), collected layers
+  // (tests/api/template-layers.test.ts), states of drafts (service/cell/operations/failpoints.test.ts), exports
+  // (tests/api/exports.test.ts), mails (tests/api/mail.test.ts), payments (tests/api/payment-invoices.test.ts, payment-killed.test.ts),
+  // volumes and executions (tests/acceptance/volume-failpoints.test.ts, execution-failpoints.test.ts).
   const names = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
     (name) =>
       !/^(change\.|tree\.|startup\.|template_build\.|warm\.|draft_state\.|layer_collect\.|export\.|mail\.|payment\.|volume_|execution\.)/.test(
@@ -82,7 +82,7 @@ export function everyPoint(hostd_names: string[]): Point[] {
   return [...own, ...hostd]
 }
 
-/** hostd's names do not have the operation. */
+/** hostd's names do not include the operation. */
 export function labelOf({ name, owner, kind }: Point): string {
   return owner === 'hostd' ? `hostd/${name}/${kind}` : name
 }

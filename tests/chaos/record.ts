@@ -3,7 +3,7 @@ import { isTerminal, type OperationState } from '../../contract/states/operation
 import type { Service } from '../support/service.ts'
 import type { History } from './history.ts'
 
-/** The database writes it in the change's transaction: polls miss none. */
+/** A trigger writes it in the change's transaction, so polls miss none. */
 export interface Change<T> {
   seq: number
   xid: string
@@ -102,7 +102,7 @@ const EDGES = new Set(
       .map(([from, to]) => `${from} ${to}`),
   ),
 )
-/** The workspace stays running in its epoch; an operation's commit makes it resident again. */
+/** Parking keeps the workspace running in its epoch; an operation's commit makes it resident again. */
 const PARKING_EDGES = new Set(['resident hibernated', 'hibernated restoring', 'restoring resident', 'restoring hibernated'])
 const BEGINNINGS = new Set<ObservedState>(['creating', 'forking'])
 const STARTS = new Set<ObservedState>(['starting', 'resuming', 'forking'])
@@ -148,7 +148,7 @@ function judgeOperations(changes: Change<OperationNote>[], history: History): vo
 
 const ASKED_AS: Record<string, string> = { delete: 'DELETE', resume: 'open' }
 
-/** I15. The other operations have no effect that a death could not have undone by their end. */
+/** Checks I15. Operations not in EFFECTS have no effect that a death could not have undone by their end. */
 function judgeEffects(
   operations: Change<OperationNote>[],
   workspaces: Change<WorkspaceNote>[],
@@ -177,7 +177,7 @@ function judgeEffects(
 
 interface Effect {
   done: boolean
-  /** Its effect ended by itself before the operation could report it. */
+  /** The effect ended by itself before the operation could report it. */
   died: boolean
 }
 
@@ -191,7 +191,7 @@ const cameTo =
   })
 const roseInEpoch = (changes: Change<WorkspaceNote>[]): Effect => ({
   done: changes.some(({ was, is }) => was !== null && is.epoch > was.epoch),
-  died: true, // its new content stays, and an open tries to start it again
+  died: true, // the new content stays, and an open tries to start the workspace again
 })
 const EFFECTS: Record<string, (changes: Change<WorkspaceNote>[], captured: boolean) => Effect> = {
   open: cameTo('running'),
@@ -204,7 +204,7 @@ const EFFECTS: Record<string, (changes: Change<WorkspaceNote>[], captured: boole
   snapshot: (_, captured) => ({ done: captured, died: false }),
 }
 
-/** I11, by workspace and hour: no value decreases, and no more time is counted than has passed. */
+/** Checks I11, by workspace and hour: no value decreases, and no more time is counted than has passed. */
 function judgeMeters(changes: Change<MeterNote>[], elapsed_ms: number, history: History): void {
   for (const { was, is } of changes) {
     history.count('changes_of_meters')

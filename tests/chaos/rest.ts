@@ -12,7 +12,7 @@ export async function checkRows(service: Service, history: History): Promise<voi
   await checkRoom(service, history)
 }
 
-/** N1 and I8: every accepted operation exists, has ended, and still answers its request. */
+/** Checks N1 and I8: every accepted operation exists, has ended, and still answers its request. */
 async function checkAccepted(service: Service, history: History): Promise<void> {
   const rows = await service.query<{ id: string; completed: boolean }>('select id, completed_at is not null as completed from operations')
   const completed = new Map(rows.map(({ id, completed }) => [id, completed]))
@@ -30,7 +30,7 @@ async function checkAccepted(service: Service, history: History): Promise<void> 
   }
 }
 
-/** I10: capacity is granted exactly to running workspaces; each resident one has a machine. */
+/** Checks I10: capacity is granted exactly to running workspaces, and each resident one has a machine. */
 async function checkRoom(service: Service, history: History): Promise<void> {
   await rests(history, 'I10: rows, room and machines do not agree', async () => {
     const rows = await service.query<{ id: string; runs: boolean; resident: boolean; granted: boolean }>(ROOM)

@@ -4,7 +4,7 @@ import type { History } from './history.ts'
 import type { Believed } from './model.ts'
 
 const LOOK_MS = 1000
-/** The gateway's bound; the application API refuses at once. */
+/** The gateway may serve a revoked token this long; the application API refuses at once. */
 const TOKEN_MS = 30_000
 
 export interface RevokedKey {
@@ -25,14 +25,14 @@ export async function revokeOne(service: Service, { id, endpoint }: Believed): P
   return { api_key, tool_token: minted.body.token, workspace_id: id, endpoint, revoked_ms: performance.now() }
 }
 
-/** I12: neither key nor token is ever served again, whatever is restarted. */
+/** Checks I12: neither key nor token is ever served again, whichever process restarts. */
 export async function watchRevoked(service: Service, key: RevokedKey, history: History, stopped: () => boolean): Promise<void> {
   const ask = async (url: string, token: string) =>
     (await call(url, { token, signal: AbortSignal.timeout(10_000) }).catch(() => null))?.status
   while (!stopped()) {
     const listed = await ask(`${service.base_url}/v1/workspaces`, key.api_key)
     judge(history, key, 'key', listed)
-    // Earlier, the gateway may still serve it, and the call would keep the machine awake.
+    // Earlier, the gateway may still serve the token, and the call would keep the machine awake.
     if (performance.now() > key.revoked_ms + TOKEN_MS)
       judge(
         history,

@@ -3,10 +3,10 @@ import { isLong } from '../support/depth.ts'
 
 const RUNS = 8
 
-/** The commit's hash selects the points, so that its second run repeats them. BERTH_TEST_ROTATION repeats a printed number. */
+/** The commit's hash selects the points, so that a second run repeats them. BERTH_TEST_ROTATION repeats a printed number. */
 export const rotation = Number(process.env['BERTH_TEST_ROTATION'] ?? numberOfCommit())
 
-/** At least one, an eighth of many, and all in the long run. */
+/** Selects an eighth of the points, at least one, and all in the long run. */
 export function havingTheirTurn<T>(points: readonly T[], turn = rotation): T[] {
   if (isLong) return [...points]
   const size = Math.ceil(points.length / RUNS)

@@ -19,7 +19,7 @@ interface Address {
 const START_MS = 90_000
 const STOP_MS = 60_000
 
-/** @returns when it serves; a cell serves once it acts for the computer */
+/** @returns when the successor serves, which a cell does once it acts for the computer */
 export async function startSuccessor(service: Service, name: 'api' | 'cell'): Promise<Successor> {
   const [port, ops_port] = await freePorts(2)
   if (port === undefined || ops_port === undefined) throw new Error('no free ports')
@@ -36,7 +36,7 @@ export async function startSuccessor(service: Service, name: 'api' | 'cell'): Pr
   const { uid, gid } = statSync(`/proc/${first}`)
   chownSync(file, uid, gid)
   const log = openSync(path.join(service.data_dir, 'logs', `${name}-successor.log`), 'a')
-  // Without failpoints, and without the mark by which the supervisor finds its children.
+  // No failpoints, and no mark by which the supervisor finds its own children.
   const [program = '', ...args] = readFileSync(`/proc/${first}/cmdline`, 'utf8').split('\0').slice(0, -1)
   const argv = args.map((each) => (each === own ? file : each))
   const child = spawn(program, argv, { uid, gid, cwd: '/', env: { PATH: process.env['PATH'] }, stdio: ['ignore', log, log] })

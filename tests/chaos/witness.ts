@@ -4,8 +4,8 @@ import { runOnce } from './command.ts'
 import { ceilingOf, TICK_MS, type Believed, type Witness } from './model.ts'
 
 /**
- * One answer proves memory, processes, disk, open files and timers. It uses too little CPU to prevent parking, and is no command, which
- * would keep the machine resident.
+ * One answer proves memory, processes, disk, open files and timers. The program uses too little CPU to prevent parking, and is no command,
+ * which would keep the machine resident.
  */
 const WITNESS = `
 import hashlib, json, os, signal, sys, time
@@ -58,7 +58,7 @@ interface Testimony {
   canary: boolean
 }
 
-/** Needs exclusive access: no capture may contain an unknown witness. */
+/** Needs the exclusive lock: no capture may contain a witness that is not in the model. */
 export async function startWitness(actor: Actor, seen: Believed): Promise<void> {
   if (seen.content.witness !== null) return
   const { deaths, content } = seen
@@ -70,7 +70,7 @@ export async function startWitness(actor: Actor, seen: Believed): Promise<void> 
   actor.history.note('witness_started', { id: seen.id, name })
 }
 
-/** Checks N2 and N4, if there is a witness. */
+/** Checks N2 and N4, if the workspace has a witness. */
 export async function testify(actor: Actor, seen: Believed): Promise<void> {
   const { deaths, content } = seen
   const { witness } = content
@@ -92,7 +92,7 @@ export async function testify(actor: Actor, seen: Believed): Promise<void> {
   actor.history.count('testified')
 }
 
-/** It answered after the question: since then it may have counted once a tick. */
+/** The witness answered after the question, so since `asked_ms` it may have counted once a tick. */
 function believe(witness: Witness, seq: number, asked_ms: number): void {
   witness.floor = Math.max(witness.floor, seq)
   const counted = { ...witness, ceiling: seq + 1, at_ms: asked_ms }

@@ -37,7 +37,7 @@ interface Row {
   list: string
   make?: string
   shows: string
-  /** They accept the shown value in the place of X. */
+  /** Commands that accept the shown value in the place of X. */
   taken_by: string[]
   stdin?: string
   is_persons?: boolean
@@ -74,7 +74,7 @@ for (const { list, make, shows, taken_by, stdin = '', is_persons = false } of LI
   })
 
 const TAKEN_BY_NONE = ['egress denials', 'members', 'files list']
-/** They need a machine: tests/acceptance/command-lists.test.ts. */
+/** These lists need a machine: tests/acceptance/command-lists.test.ts. */
 const OF_MACHINES = ['commands', 'terminals', 'ps']
 
 test('every command that lists is in the table', () => {

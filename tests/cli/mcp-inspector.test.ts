@@ -27,7 +27,7 @@ before(async () => {
   await bundleCli(cli)
   writeFileSync(path.join(folder, 'package.json'), '{ "private": true }')
   const words = ['install', '--no-audit', '--no-fund', '--ignore-scripts', `@modelcontextprotocol/inspector@${INSPECTOR}`]
-  await run('npm', words, { cwd: folder }) // with the environment that npm needs
+  await run('npm', words, { cwd: folder }) // this run inherits the environment that npm needs
 })
 after(async () => {
   if (!isLong) return
@@ -37,7 +37,7 @@ after(async () => {
 
 const env = () => ({ BERTH_URL: served.url, BERTH_API_KEY: served.double.options.apiKey, BERTH_CONFIG_DIR: folder })
 
-/** The inspector stores state in its home, so it gets its own. */
+/** The inspector stores state in its home, so it gets one of its own. */
 async function inspected(...words: string[]): Promise<unknown> {
   const { PATH = '' } = process.env
   const program = path.join(folder, 'node_modules/.bin/mcp-inspector')

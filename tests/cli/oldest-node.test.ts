@@ -1,4 +1,4 @@
-// The shipped clients run on their oldest Node.js.
+// The shipped clients run on the oldest Node.js that they support.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

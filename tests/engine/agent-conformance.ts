@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 
-/** null: it runs until it is cancelled. */
+/** `exit_code` null: the command runs until it is cancelled. */
 export interface Played {
   stdout: string
   stderr: string
@@ -22,7 +22,7 @@ const RECORD = [
   'stdout_bytes', 'stderr_bytes', 'stdout_available_from', 'stderr_available_from',
 ] // prettier-ignore
 
-/** Every agent behaves so, real or fake: the gateway tests rely on it. */
+/** Every agent must pass, real or fake, because the gateway tests rely on the fake one. */
 export function agentConformance(name: string, open: () => Promise<AgentHarness>): void {
   void suite(`agent: ${name}`, () => {
     let agent: AgentHarness
@@ -140,7 +140,7 @@ export function agentConformance(name: string, open: () => Promise<AgentHarness>
       for (const id of ['listed-1', 'listed-2']) {
         await started(id, { stdout: 'x', stderr: '', exit_code: 4 })
         assert.equal((await framesOf(`/exec/${id}/output`)).at(-1)?.kind, FRAME.exit)
-        await setTimeout(5) // the next one begins in a later millisecond
+        await setTimeout(5) // the next command begins in a later millisecond
       }
       await started('listed-3', { stdout: '', stderr: '', exit_code: null })
       interface Page {

@@ -18,7 +18,7 @@ export interface Guest {
   count(): Promise<number>
   readFile(path: string): Promise<string | null>
   writeFile(path: string, text: string): Promise<void>
-  /** A start loses it, and a restore keeps it. */
+  /** A start from a disk loses the memory; a restore keeps it. */
   readMemory(): Promise<string | null>
   writeMemory(text: string): Promise<void>
 }
@@ -343,7 +343,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
       assert.deepEqual([event.kind, event.epoch, event.fence, event.boot_id], ['died', 1, machine.fence, boot_id])
       assert.deepEqual([event.counters?.subject, event.counters?.fence], [machine.subject, machine.fence])
       assert.equal(await machineOf(id), undefined)
-      // A later reader from this position gets the event too.
+      // A reader that begins later from this position also gets the event.
       const late = new AbortController()
       assert.equal((await firstOf(host.events(last_event, late.signal), id)).seq, event.seq)
       late.abort()
@@ -369,7 +369,7 @@ export function conformance(name: string, open: () => Promise<Harness>): void {
     volumes({ host: () => host, start, speak, startRequest, remove, refused })
 
     trees({ host: () => host, speak, startRequest, guest: (machine) => harness.guest(machine), refused })
-    // Last: the host then refuses callers without the installation's id.
+    // Last, because the host then refuses callers without the installation's id.
     keeping({ host: () => host, start, speak, remove, filesOf, refused, fence: () => fence })
   })
 }

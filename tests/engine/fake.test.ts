@@ -8,7 +8,7 @@ conformance('fake', async () => {
     layers: ['a'.repeat(64)],
     async guest(machine) {
       const guest = host.guest(machine.subject)
-      // The fake agent keeps files relative to /home/user.
+      // The fake agent's file names are relative to /home/user.
       const named = (path: string) => path.replace(/^\/home\/user\//, '')
       return {
         count: async () => guest.count(),

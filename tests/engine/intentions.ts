@@ -51,7 +51,7 @@ export async function createIntentions(db: Db, clock: Clock, ids: Ids, layers: s
   const writer: Writer = { db, clock, ids, project: await makeProject(db, ids, clock, layers) }
   const operate: Intentions['operate'] = (workspace_id, kind, options = {}) => insertOperation(writer, workspace_id, kind, options)
   const newWorkspace: Intentions['newWorkspace'] = (wanted) => insertWorkspace(writer, 'creating', wanted)
-  // One transaction, as in the API: a reconcile in between would settle a workspace without its operation.
+  // One transaction, as in the API: the reconciler would settle a workspace without an operation.
   const withOperation = (state: string, kind: string, wanted: NewWorkspace | undefined, options: { source?: string }, of = writer) =>
     db.transaction().execute(async (tx) => {
       const workspace_id = await insertWorkspace({ ...of, db: tx }, state, wanted)
@@ -137,7 +137,7 @@ async function insertOperation(
   return id
 }
 
-/** The row lock keeps the fork waiting until this transaction ends. */
+/** The lock on the fork's row makes it wait until this transaction ends. */
 async function isForked(tx: Db, source: string): Promise<boolean> {
   const holder = () =>
     tx
@@ -159,7 +159,7 @@ async function isForked(tx: Db, source: string): Promise<boolean> {
 }
 
 async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<void> {
-  // Joined forks end first: a holder that ends hands its source to the next.
+  // Waiting forks end first, because a holder that ends hands its source to the next.
   const error = JSON.stringify({ code: 'canceled', message: 'Deleted', retryable: false })
   const canceled = { state: 'canceled' as const, completed_at: now, error }
   const joined = tx
@@ -171,7 +171,7 @@ async function cancelActive(tx: Db, workspace_id: string, now: Date): Promise<vo
   const holds = await tx.selectFrom('workspace_holds').selectAll().where('workspace_id', '=', workspace_id).execute()
   const ended = [...waiting.map(({ id }) => id)]
   for (const { operation_id: id } of holds) {
-    // An adoption continues without the fork.
+    // When its fork is deleted, an adoption continues.
     const { kind, workspace_id: own } = await tx
       .selectFrom('operations')
       .select(['kind', 'workspace_id'])

@@ -11,14 +11,14 @@ import { patience } from '../support/patience.ts'
 
 type Variable = 'BERTH_TEST_HOSTD' | 'BERTH_TEST_AGENT' | 'BERTH_TEST_RUNSC' | 'BERTH_TEST_LAYER'
 
-/** Set-up made it for `npm test`. Without it the test fails: a skip would look like a pass. */
+/** Set-up sets these variables for `npm test`. Without one the test fails, because a skip would look like a pass. */
 function variable(name: Variable): string {
   const value = process.env[name]
   if (value === undefined) throw new Error(`${name} is not set: run this by npm test, as root`)
   return value
 }
 
-/** close() removes its directory, pool, namespaces and cgroups. */
+/** close() removes the harness's directory, pool, namespaces and cgroups. */
 export async function openRealHost(): Promise<Harness & { layers_dir: string }> {
   const dir = mkdtempSync('/tmp/berth-engine-')
   const layer = await addLayer(dir)
@@ -156,7 +156,7 @@ async function openGuest(machine: Machine): Promise<Guest> {
     if (!response.ok) throw new Error(`POST /exec: ${response.status} ${await response.text()}`)
     return ((await response.json()) as { state: string }).state
   }
-  // After a restore the counter runs on; a start from a disk loses its session, and a new one counts from zero.
+  // After a restore the counter's session still runs. A start from a disk has lost it, so a new session counts from zero.
   if ((await startCounter('counter')) !== 'running') await startCounter(`counter-${machine.epoch}`)
   const count = async () => Number((await read('/dev/shm/count')) ?? 0)
   await until('the counter counts', 60_000, async () => (await count()) > 0)

@@ -120,7 +120,7 @@ async function* frames(socket: Duplex): AsyncGenerator<Frame, void> {
   }
 }
 
-/** Heartbeats may come at any time. */
+/** Skips heartbeats, which may come at any time. */
 async function next(read: AsyncGenerator<Frame, void>): Promise<Frame> {
   const HEARTBEAT = 4
   for (;;) {

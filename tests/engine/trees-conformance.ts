@@ -18,7 +18,7 @@ interface Suite {
 }
 
 const HOME = '/home/user'
-/** Far more than a connection's buffers hold. */
+/** So much that the host receives most of the content before the cut. */
 const CUT_BYTES = 16 << 20
 const PIECE_BYTES = 64 << 10
 const digestOf = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -37,7 +37,7 @@ export function trees({ host, speak, startRequest, guest, refused }: Suite): voi
     async function* entries() {
       const size = end === 'cut' ? 2 * CUT_BYTES : Buffer.byteLength(to)
       yield Buffer.from(encodeEntry({ path: 'f', type: 'file', mode: 0o644, modified_ms: 1, size }))
-      // The host then has most of it, and has begun to apply it.
+      // The host then has most of the content, and has begun to apply it.
       if (end === 'cut') for (let sent = 0; sent < CUT_BYTES; sent += PIECE_BYTES) yield Buffer.alloc(PIECE_BYTES)
       if (end === 'cut') throw new Error('cut off')
       yield Buffer.from(to)

@@ -1,6 +1,6 @@
 import type { World } from './world.ts'
 
-/** It has no storage on a cell. @returns its id */
+/** Inserts a volume without storage on a cell. @returns its id */
 export async function insertVolume(world: World, workspace_id: string): Promise<string> {
   const { organization_id, project_id } = await world.workspace(workspace_id)
   const id = world.ids.next()

@@ -59,7 +59,7 @@ export function volumes({ host, start, speak, startRequest, remove, refused }: S
     await host().freeze(speak(id, 1))
     await set(mounted(one, 0), mounted(two, 1))
     assert.equal((await host().glance()).machines.find(({ subject }) => subject.id === id)?.state, 'frozen')
-    await host().deleteVolume(of(one)) // while a machine has it
+    await host().deleteVolume(of(one)) // a machine has attached this volume
     await host().thaw(speak(id, 1))
     await assert.rejects(host().setVolumes({ ...speak(id, 1), fence: 1, volumes: [] }), refused('fenced'))
     await host().stop(speak(id, 1))

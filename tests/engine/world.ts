@@ -26,7 +26,7 @@ import { startupGuests, type StartupGuests } from '../support/startup-guest.ts'
 import { treesFolder } from '../support/trees-folder.ts'
 import { createIntentions, until, type Intentions } from './intentions.ts'
 
-/** Less than the minute until the comparison, which would find the effect too. */
+/** Less than the minute until the reconciler's comparison, which would find the effect too. */
 export const AT_ONCE_MS = 10_000
 
 export class TestClock implements Clock {
@@ -74,16 +74,16 @@ export interface StartOptions {
   ask_activity?: AskActivity
   park_after?: ParkAfter
   tries_max?: number
-  /** Absent: the world's own. */
+  /** Default: the host of the world. */
   host?: MachineHost
-  /** Until it acts for the cell, which a second process never does. */
+  /** Wait until the process acts for the cell. A second process never does. */
   wait?: boolean
   warm_machines_max?: number
-  /** Absent: as in an installation. */
+  /** Default: as in an installation. */
   comparing?: Comparing
 }
 
-/** A cell on the fake host and a real database. */
+/** A cell with a fake host and a real database. */
 export interface World extends Intentions, AsyncDisposable {
   database: TestDatabase
   db: Db

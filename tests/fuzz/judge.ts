@@ -8,7 +8,7 @@ import { depth } from '../support/depth.ts'
 import { testSeed } from '../support/seed.ts'
 import { requestsOf, type Fuzzed } from './requests.ts'
 
-/** A number, not a time: a slow computer proves as much. */
+/** A number, not a time, so that a slow computer proves as much. */
 const REQUESTS = depth({ short: 40, long: 3000 })
 /** Only a stream may last as long as its command; this suffices on a busy computer. */
 const ANSWER_MS = 30_000

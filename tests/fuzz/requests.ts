@@ -44,7 +44,7 @@ const CHANGE = fc.record({
   value: WEIRD,
 })
 
-/** Half are valid by the schemas, half have a change. `ids` exist. */
+/** Half of the requests are valid by the schemas, half have a change. `ids` exist. */
 export function requestsOf(route: Route, ids: Record<string, string>): fc.Arbitrary<Fuzzed> {
   return fc
     .record({ seed: fc.nat(), change: fc.option(CHANGE, { nil: null }), headers: HEADERS, meant: fc.boolean() })

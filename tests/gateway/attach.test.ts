@@ -30,7 +30,7 @@ async function begun(of = bench): Promise<{ id: string; session: FakeSession }> 
 }
 const urlOf = (id: string, query = '', of = bench) => `${of.gateway.address}/v1/workspaces/${of.workspace_id}/exec/${id}/attach${query}`
 const open = async (id: string, query = '', of = bench) => attach(urlOf(id, query, of), { token: await of.token() })
-/** Its first event proves that it was admitted. */
+/** The first event proves that the connection was admitted. */
 async function carried(of: Bench): Promise<Attached> {
   const { id, session } = await begun(of)
   const attached = await open(id, '', of)
@@ -161,7 +161,7 @@ test('a state that serves no calls is 4409 with its code', async () => {
   const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
   set({ observed_state: 'suspended', machine: null })
   assert.equal(await ending(await open(id)), '4409 workspace_not_running')
-  // The connection may carry input: an operation that allows only reads refuses it too.
+  // The connection may carry input, so an operation that allows only reads must refuse it too.
   for (const gate of ['closed', 'read_only'] as const) {
     set({ hold: { operation_id, operation_kind: 'snapshot', gate } })
     assert.equal(await ending(await open(id)), '4409 workspace_busy')

@@ -109,7 +109,7 @@ test('only file-first workspaces have executions: otherwise 409 not_supported_fo
     assert.deepEqual(error.details, { reason: 'not_supported_for_mode', mode: 'processful', operation: 'executions' })
   }
   for (const id of ['abcdefg', 'z'.repeat(129), '.abcdefgh', 'abcdefg%20', 'abcdefg%0A']) {
-    // The mode's refusal comes before that of a bad request.
+    // The refusal of the workspace's mode comes before that of a bad request.
     assert.equal(await refusalOf(await bench.call('GET', `/executions/${id}`)), '409 conflict/not_supported_for_mode', id)
   }
   const token = await bench.token({ tools: ['files'] })

@@ -248,7 +248,7 @@ test('unfinished executions of an earlier process are lost, and can no longer pu
   const execution_id = fresh()
   const call = start({ execution_id })
   await started.promise
-  await bench.executions.recover() // as the process does that takes over
+  await bench.executions.recover() // as the cell process that takes over does
   const found = await find(execution_id)
   const { state, error } = await json(found)
   assert.deepEqual([found.status, state, error?.details.reason], [200, 'lost', 'lease_expired'])

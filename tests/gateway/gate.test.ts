@@ -22,7 +22,7 @@ after(() => bench[Symbol.asyncDispose]())
 const set = (change: Partial<WorkspaceEntry>) => bench.table.set(bench.workspace_id, change)
 const status = () => bench.call('GET', '/exec/s')
 
-// Each case also has all later defects, so that each line proves its precedence.
+// Each case also has the defects of all later ones, so each line proves which refusal comes first.
 const ORDER: [string, () => void, string][] = [
   ['not running', () => set({ observed_state: 'suspended', machine: null }), '409 workspace_not_running'],
   ['busy', () => set({ hold: hold('closed') }), '409 workspace_busy'],

@@ -112,7 +112,7 @@ test('a clone sends a named secret whose terms allow git, and never reveals its 
   assert.equal(asked[0]?.authorization, 'Basic dTpw')
   const refused = await clone('COMMANDS')
   assert.deepEqual([refused.status, refused.text.includes('secret_not_available'), refused.text.includes('COMMANDS')], [403, true, true])
-  assert.equal((await clone('SENT')).status, 403) // not bound
+  assert.equal((await clone('SENT')).status, 403) // this secret is not bound to the workspace
   const shapeless = await clone('NO_SCHEME')
   assert.deepEqual([shapeless.status, shapeless.text.includes('hidden')], [422, false])
   assert.equal((await clone('CLONES', { 'x-git-authorization': 'Bearer t' })).status, 422)

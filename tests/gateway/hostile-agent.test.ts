@@ -25,7 +25,7 @@ async function begun(): Promise<{ id: string }> {
 const output = (id: string, query = '', init: Parameters<Bench['call']>[2] = {}) => bench.call('GET', `/exec/${id}/output${query}`, init)
 const read = async (id: string, query = '') => eventsOf(await (await output(id, query)).text())
 
-// A hostile agent may send these. The stream ends, and earlier output stays valid.
+// Frames of a hostile agent, which end the stream. Earlier output stays valid.
 const good = frame(KIND.stdout, 0, 'good')
 const exit = (change: object) =>
   frame(

@@ -23,7 +23,7 @@ const pathOf = ({ path }: CellRoute) => path.replace('/v1/workspaces/{workspace_
 const call = (route: CellRoute) => bench.call(route.method, pathOf(route), { token })
 const FILE_FIRST = { mode: 'file_first', machine: null } as const
 
-/** Cell, "File-first rules" 6, word for word: the first word of each refused path. */
+/** The first words of the refused paths of the specification (Cell, "File-first rules" 6). */
 const REFUSED = ['exec', 'pty', 'processes', 'git', 'browser', 'changes', 'keepalive', 'idle']
 
 test('a file-first workspace refuses machine calls in every state, and names mode and operation', async () => {

@@ -58,7 +58,7 @@ test('a follower without new output is not ended', SOON_ENOUGH, async () => {
   await bench.call('POST', '/exec', { json: { session_id: 'q', argv: ['a'] } })
   const socket = await deaf('/exec/q/output')
   bench.agent.files.set('/f', Buffer.alloc(BYTES))
-  const other = await deaf('/files?path=/f') // a reader that began later and has been ended by then
+  const other = await deaf('/files?path=/f') // a reader that begins later and has ended by then
   await until('the other is ended', 10_000, () => bench.table.held.length === 1)
   assert.deepEqual(bench.table.held, [`stream ${bench.workspace_id}`])
   socket.destroy()
@@ -88,7 +88,7 @@ test('a stalled attached client is ended', SOON_ENOUGH, async (t) => {
   let seen = -1
   while (seen !== sent) {
     seen = sent
-    await new Promise((resolve) => setTimeout(resolve, 200)) // until the agent has to wait
+    await new Promise((resolve) => setTimeout(resolve, 200)) // by then the agent has to wait
   }
   for (let looks = 0; looks <= LIMITS.stream.stalled_seconds_max / LIMITS.stream.heartbeat_seconds; looks += 1) t.mock.timers.tick(15_000)
   await nobody(bench)

@@ -12,7 +12,7 @@ import { patience } from '../support/patience.ts'
 // A hostile agent may begin an answer and never end it. No answer outlasts its deadline or its caller.
 
 let bench: Bench
-/** Its deadlines lie far beyond the end of every test. */
+/** Gateway whose deadlines lie far beyond the end of every test. */
 let patient: Bench
 before(async () => {
   bench = await openBench({ agent_deadlines: SOON })

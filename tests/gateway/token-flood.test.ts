@@ -48,7 +48,7 @@ test('forged tokens of one address delay neither known tokens nor other addresse
   assert.equal(flood.filter(({ status }) => status === 401).length, WAITING + AT_ONCE)
 })
 
-/** Each check waits until the test lets it pass. */
+/** Each check of a signature waits until the test lets it continue. */
 function holdSignatures(t: { after(end: () => void): void }) {
   const { subtle } = crypto
   const verify = subtle.verify.bind(subtle)

@@ -188,7 +188,7 @@ test('tokens of a retired key are served for 15 minutes, and then the key verifi
   const signer = await addSigningKey(bench.database, 'key-4')
   const fresh = () => signToken(signer, goodClaims(bench.clock, bench))
   const old = await fresh()
-  await eventually(async () => assert.equal((await withToken(old)).status, 200)) // the gateway hears of the key a moment later
+  await eventually(async () => assert.equal((await withToken(old)).status, 200)) // the gateway is notified of the key a moment later
   const retired_at = bench.clock.now()
   await bench.database.superuser.updateTable('signing_keys').set({ retired_at }).where('kid', '=', 'key-4').execute()
   bench.clock.ahead_ms = 890_000
@@ -312,7 +312,7 @@ async function changeKey(change: object): Promise<void> {
   await bench.database.superuser.updateTable('api_keys').set(change).where('id', '=', bench.api_key_id).execute()
 }
 
-/** Within the specified 30 s: a NOTIFY takes a moment or more. */
+/** The specification allows 30 s; in practice a NOTIFY takes only a moment. */
 async function eventually(holds: () => Promise<void>): Promise<void> {
   const deadline = Date.now() + patience(25_000)
   for (;;) {

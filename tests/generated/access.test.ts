@@ -1,4 +1,4 @@
-// Every kind of caller calls every route.
+// Every kind of caller calls every route, and gets the answer of the contract.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { ROLES, type Access, type PrincipalAccess, type Role } from '../../contract/access.ts'
@@ -33,7 +33,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** null: the caller is allowed. */
+/** @returns null: the caller is allowed */
 function refusalOf(access: Access, is: Kind): string | null {
   if (access.kind === 'anyone') return null
   if (access.kind === 'tool_token' || is.kind === 'none' || is.kind === 'tool_token') return '401 unauthenticated'
@@ -72,14 +72,14 @@ for (const route of APP_ROUTES.toSorted((a, b) => Number(a.id === LAST) - Number
     assert.deepEqual(await contentOfTables(w.database.superuser), before)
     const allowed = callers.filter(({ is }) => refusalOf(route.access, is) === null)
     for (const { name, as } of allowed) {
-      // Earlier calls may have changed the state: a refusal for the state is fine, one for the caller is not.
+      // Earlier calls may have changed the state. A refusal for the state is fine, one for the caller is not.
       assert.doesNotMatch(said(await ask(w, route, own, { as, ...bodyOf(route) })), /^40[13]/, name)
     }
     assert.equal(refused.length + allowed.length, callers.length)
   })
 }
 
-/** Each caller gets a new session, which these routes change. */
+/** Each caller gets a new session, because these routes change sessions. */
 async function signInAccess(route: AppRoute): Promise<void> {
   const before = await contentOfTables(w.database.superuser)
   for (const { name, is, as } of callers) {

@@ -99,7 +99,7 @@ async function personIds(w: World, owner: string): Promise<Ids> {
   return { person_id, invitation_id, api_key_id }
 }
 
-/** In `Ids`: an owner's session token, for routes that take no key. */
+/** Key in `Ids` of an owner's session token, for routes that refuse API keys. */
 export const OWNER = 'owner'
 export const PERSON = 'person'
 

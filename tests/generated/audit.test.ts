@@ -21,7 +21,7 @@ const recorded = () =>
     .orderBy('id')
     .execute()
 
-/** They know no caller and change nothing: they may send a mail. */
+/** These routes identify no caller and change nothing, but may send a mail. */
 const OF_NOBODY = new Set(['auth.resend_verification', 'auth.request_reset'])
 
 const OF_EVERYBODY = new Set(['workspaces.open', 'feedback.create', 'template-uploads.create', 'template-builds.create', 'drafts.create'])
@@ -32,7 +32,8 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
     const ids = await sceneOf(w, own, route, key)
     const body = bodyOf(route, key, ids)
     const before = await recorded()
-    // Another organization's key can open its own workspace of that name and send feedback, and cannot sign in a person.
+    // Another organization's key may call routes of OF_EVERYBODY, for instance to open its own workspace of that name; a key cannot sign in
+    // a person.
     if (!OF_EVERYBODY.has(route.id) && route.access.kind !== 'anyone') {
       const stranger = await ask(w, route, ids, { as: w.b.key, body })
       assert.ok(stranger.status >= 400, said(stranger))
@@ -44,9 +45,9 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
     const added = (await recorded()).slice(between.length).map(({ id: _id, ...event }) => event)
     const { organization_id, key_row_id } = w.a
     const is_peoples = isSignIn(route) || usualCaller(w, route, own) !== w.a.key
-    const person_id = route.id === 'auth.register' ? added[0]?.actor_id : ids[PERSON] // who registers has no id before
+    const person_id = route.id === 'auth.register' ? added[0]?.actor_id : ids[PERSON] // a person who registers has no id before
     const actor = is_peoples ? { actor_kind: 'user', actor_id: person_id } : { actor_kind: 'api_key', actor_id: key_row_id }
-    // Actions of people alone belong to the whole organization, or to a person with several.
+    // Actions of people alone belong to the whole organization, or to a person with several organizations.
     const owner = {
       organization_id: isSignIn(route) ? null : organization_id,
       project_id: is_peoples && !route.path.includes('{project_id}') ? null : w.a.project_id,
@@ -55,7 +56,7 @@ for (const route of APP_ROUTES.filter(({ id, method }) => method !== 'GET' && !O
       ...(route.id === 'account.delete' || route.id === 'exports.create' ? { organization_id: null } : {}),
       ...(route.id === 'projects.create' ? { project_id: done.body.id } : {}),
     }
-    // A deleted account also records the end of its membership.
+    // Deleting an account also records the end of the membership.
     const left =
       route.id === 'account.delete' ? [{ ...actor, organization_id: w.b.organization_id, project_id: null, action: 'members.delete' }] : []
     const said_of = { request_id: `of-${key}` }

@@ -69,7 +69,7 @@ async function treeRow(): Promise<void> {
     .execute()
 }
 
-/** The workspace has no such volume. */
+/** The volume is not attached to the workspace. */
 async function volume(): Promise<string> {
   await w.database.superuser.deleteFrom('volume_attachments').execute()
   return seeder(w.database, w.clock, w.ids).volume(w.a, w.cell_id)
@@ -78,7 +78,7 @@ async function volume(): Promise<string> {
 async function arrange(seen: CommandFacts): Promise<void> {
   const { superuser: db } = w.database
   const now = w.clock.now()
-  await db.updateTable('operations').set({ step: null }).where('step', '=', WAITS_FOR_CAPTURE).execute() // no waiting fork takes over a released source
+  await db.updateTable('operations').set({ step: null }).where('step', '=', WAITS_FOR_CAPTURE).execute() // makes sure that no waiting fork takes over a released source
   await db.deleteFrom('workspace_holds').execute()
   await db
     .updateTable('workspaces')

@@ -96,7 +96,7 @@ for (const route of routesWithBody) {
     assert.equal(said(await raw(route, '')), '400 bad_request')
     assert.equal(said(await raw(route, `{"a":"${'x'.repeat(LIMITS.json.body_bytes_max)}"}`)), '413 payload_too_large')
     const smuggled = ['id', 'organization_id', 'desired_state', 'purpose', '__proto__', 'constructor']
-    // As text: a literal's __proto__ would set the prototype and not be sent.
+    // Written as text, because a literal's `__proto__` would set the prototype and not be sent.
     const body = `{${smuggled.map((name) => `${JSON.stringify(name)}:{"prototype":{"x":1},"x":1}`).join(',')}}`
     const refused = await raw(route, body)
     const paths = refused.body.error.details.issues.map(({ path }: { path: string }) => path)
@@ -107,7 +107,7 @@ for (const route of routesWithBody) {
 
 for (const route of APP_ROUTES.filter(({ idempotent }) => idempotent)) {
   const [name] = idsOf(route)
-  // Refusals are stored too: every route has an answer to repeat.
+  // Refusals are stored too, so every route has an answer to repeat.
   const request = () => {
     if (route.id === 'template-builds.create' || route.id === 'drafts.create') return { ids: own, body: { project_id: w.ids.next() } }
     return name === undefined ? { ids: own, body: { template: 'absent' } } : { ids: { ...own, [name]: w.ids.next() }, body: {} }

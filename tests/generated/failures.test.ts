@@ -7,10 +7,10 @@ import { seeder, world } from '../api/support.ts'
 import { signalServer, startOwnServer } from '../support/postgres.ts'
 import { ask, said } from './app-world.ts'
 
-/** It needs no database without a payment service: tests/api/payment.test.ts. */
+/** Without a payment service, payment.receive needs no database: tests/api/payment.test.ts. */
 const ROUTES = APP_ROUTES.filter(({ id }) => id !== 'payment.receive')
 
-// Other tests' server must not stop.
+// Own server: that of other tests must not stop.
 const server = await startOwnServer()
 
 test('every route that needs the database is 503 while the database stands still, and the others serve', async () => {
@@ -30,7 +30,7 @@ test('every route that needs the database is 503 while the database stands still
 
 test('an unexpected database is 500 without any detail of it, on every route that queries it', async () => {
   await using w = await world()
-  // A new key: cached facts of a used one would be believed for a while.
+  // The key is new: for a used key, the process would use cached facts for a while.
   const { key } = await seeder(w.database, w.clock, w.ids).key(w.a.organization_id, w.a.project_id)
   for (const table of ['api_keys', 'signing_keys', 'people', 'email_tokens', 'mails']) {
     await sql`alter table ${sql.table(table)} rename to ${sql.table(`${table}_lost`)}`.execute(w.database.superuser)

@@ -5,14 +5,14 @@ import { sampleOf } from './samples.ts'
 
 export interface CallOptions {
   workspace_id?: string
-  /** null: no token is sent. */
+  /** null: the request has no token. */
   token?: string | null
   body?: string
   headers?: Record<string, string>
   query?: string
 }
 
-/** @returns `200`, `409 conflict/stale_endpoint` */
+/** @returns for example `200` or `409 conflict/stale_endpoint` */
 export async function callRoute(bench: Bench, route: CellRoute, options: CallOptions = {}): Promise<string> {
   const sampled = sampleOf(route, { workspace_id: options.workspace_id ?? bench.workspace_id })
   const { method, json, bytes } = sampled
@@ -35,7 +35,7 @@ export async function callRoute(bench: Bench, route: CellRoute, options: CallOpt
   return String(response.status)
 }
 
-/** @returns the refusal before the close, with its close code's status; `101`: none */
+/** @returns the refusal before the close, with the status of the close code; `101` without one */
 function callSocket(url: string, token: string | null): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(url.replace('http:', 'ws:'), ['berth.v1', ...(token === null ? [] : [`bearer.${token}`])])

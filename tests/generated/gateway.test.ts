@@ -40,7 +40,7 @@ describe('every route of the gateway', () => {
   beforeEach(() => {
     bench.table.entries.set(bench.workspace_id, good)
     bench.agent.script = null
-    // A silent agent would be waited for until its deadline: one test does so, with a short one.
+    // Refuses at once: a silent agent would delay each test until its deadline. One test has a silent agent and a short deadline.
     setUpgrade((_request, socket) => socket.destroy())
   })
   after(() => bench[Symbol.asyncDispose]())
@@ -112,7 +112,7 @@ describe('every route of the gateway', () => {
     }
     set({ machine: null })
     await served('503 dependency_unavailable')
-    // Not suspended: the disk then answers reads (tests/gateway/disk-reads.test.ts).
+    // Not suspended, because the disk would answer reads (tests/gateway/disk-reads.test.ts).
     set({ observed_state: 'failed' })
     await served('409 workspace_not_running')
     set({ hold: { operation_id: OTHER, operation_kind: 'suspend', gate: 'closed' } })
@@ -149,7 +149,7 @@ describe('every route of the gateway', () => {
 
   test('reports why a parked machine cannot be woken', async () => {
     const { ready, wake } = bench.waking
-    // Its sample ends a keepalive, which wakes nothing.
+    // The sample of idle.keepalive ends a keepalive, which wakes nothing.
     const asking = declaring('service_unavailable', 'wake_failed').filter(({ id }) => id !== 'idle.keepalive')
     bench.waking.ready = () => null
     const refusals: [Error, string][] = [

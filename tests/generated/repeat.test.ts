@@ -45,7 +45,7 @@ const OTHER_BODIES: Record<string, object> = {
 
 const OTHER_IDS = (w: World) => ({ workspace_id: w.ids.next(), volume_id: w.ids.next(), build_id: w.ids.next(), slug: 'other' })
 
-/** Their effect happens once; this answers the repeat. */
+/** Routes whose effect happens once, with the answer to a repeat. */
 const ONCE: Record<string, string> = {
   'secrets.create': '409 conflict/name_taken',
   'secrets.create_of_organization': '409 conflict/name_taken',
@@ -65,7 +65,7 @@ const ONCE: Record<string, string> = {
   'auth.verify_email': '400 token_invalid',
   'auth.confirm_reset': '400 token_invalid',
   'auth.confirm_email': '400 token_invalid',
-  // The repeat's token has been replaced.
+  // The first call replaced or ended the session of the repeat's token.
   'auth.mfa_challenge': '401 unauthenticated',
   'auth.logout': '401 unauthenticated',
   'auth.logout_all': '401 unauthenticated',
@@ -75,7 +75,7 @@ const ONCE: Record<string, string> = {
   'auth.disable_totp': '401 unauthenticated',
 }
 
-/** In these a credential's answer differs from its repeat. */
+/** Fields in which two answers of these routes differ, besides OF_ITS_OWN. */
 const OWN_NAMES: Record<string, readonly string[]> = {
   'port-tokens.create': ['created_at'],
   'template-uploads.create': ['expires_at'],

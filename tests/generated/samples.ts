@@ -17,7 +17,7 @@ interface Schema {
 }
 
 const NAMED: Record<string, unknown> = {
-  password: 'a sample that nobody guesses', // common passwords are refused
+  password: 'a sample that nobody guesses', // the service refuses common passwords
   new_password: 'a sample that nobody guesses',
   template: 'base',
   path: '/home/user/sample',
@@ -36,12 +36,12 @@ const NAMED: Record<string, unknown> = {
   role: 'member',
   new_email: 'sample@example.com',
 }
-/** A body needs them, although its schema makes each optional. */
+/** Fields that a body needs, although its schema makes each optional. */
 const NEEDED: Record<string, object> = { 'files.patch': { content: 'text' } }
 const ID = '018f0000-0000-7000-8000-000000000001'
 const WORDS = ['sample', 'never', '0644', 'a'.repeat(64), '/home/user/sample', 'SIGTERM', 'QQ==']
 
-/** The smallest that a schema accepts. Throws when it finds none. */
+/** @returns the smallest value that a schema accepts. Throws if it finds none. */
 export function sample(schema: unknown, name = ''): unknown {
   const of = schema as Schema
   if (Object.hasOwn(NAMED, name)) return NAMED[name]
@@ -90,7 +90,7 @@ export function sampleOf(route: Route, ids: Record<string, string> = {}, body?: 
   return { method: route.method, path, json: { ...(sample(route.body) as object), ...NEEDED[route.id], ...body } }
 }
 
-/** A port is a public number, and a missing template that a route creates is no secret. */
+/** Names of a path's ids, without ports, which are public, and without slugs of templates that the route creates. */
 export function idsOf(route: Route): string[] {
   const known = /^(template-builds|drafts)\.create/.test(route.id) ? ['slug'] : ['port']
   return [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '').filter((name) => !known.includes(name))

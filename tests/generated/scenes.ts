@@ -230,7 +230,7 @@ const BODIES: Record<string, (key: string, ids: Ids) => object> = {
 export const bodyOf = (route: AppRoute, key: string, ids: Ids): object =>
   isSignIn(route) ? signInBody(route, ids) : (BODIES[route.id]?.(key, ids) ?? {})
 
-/** Makes what the route acts on. @returns the ids of its path */
+/** Makes the resources of the route. @returns the ids of its path */
 export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string): Promise<Ids> {
   if (isSignIn(route)) return { ...own, ...(await signInScene(w, route)) }
   const scene = SCENES[route.id]
@@ -242,5 +242,5 @@ export async function sceneOf(w: World, own: Ids, route: AppRoute, key: string):
   return { ...own, secret_id: created.body.id }
 }
 
-/** Refused to all when operators record payments: tests/api/billing.test.ts and tests/api/payment.test.ts. */
+/** Refused to all callers while operators record payments: tests/api/billing.test.ts and tests/api/payment.test.ts. */
 export const NOT_SOLD = new Set(['billing.checkout', 'billing.portal', 'payment.receive'])

@@ -15,7 +15,7 @@ before(async () => {
 })
 after(() => w[Symbol.asyncDispose]())
 
-/** A volume starts no machine and has its own limits: tests/api/volumes.test.ts. */
+/** A volume starts no machine, and has its own limits: tests/api/volumes.test.ts. */
 const starts = APP_ROUTES.filter(({ id, errors }) => 'entitlement_required' in errors && id !== 'volumes.create')
 
 async function tenant(slug: string): Promise<Tenant & { plan_id: string; start: Record<string, () => ReturnType<World['call']>> }> {
@@ -83,7 +83,7 @@ for (const route of starts) {
     }
     await organizations.set({ allowance_exhausted: null }).execute()
     await plans.set({ concurrent_workspaces: 1, concurrent_template_builds: 0 }).execute()
-    // File-first workspaces count for no limit of running workspaces.
+    // File-first workspaces are not charged to the limit of running workspaces.
     if ('quota_exceeded' in route.errors) await refused('403 quota_exceeded')
     await plans.set({ concurrent_workspaces: null, concurrent_template_builds: null }).execute()
     assert.equal(said(await send()), 'quota_exceeded' in route.errors ? '202' : '201')

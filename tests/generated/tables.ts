@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../service/db/database.ts'
 
-/** No effects of a request. */
+/** Tables whose changes are no effects of a request. */
 const NOT_EFFECTS = new Set(['idempotency_entries', 'rate_buckets', 'api_key_uses'])
 
 /** Digests of tables: equal results mean that nothing was written. */

@@ -38,14 +38,14 @@ for (const route of routesWithIds) {
     const headers = { 'x-request-id': 'the-same-for-all' }
     for (const name of idsOf(route)) {
       const nobodys_ids = { ...own, [name]: name === 'version' ? '99' : w.ids.next() }
-      // Ids within a workspace or project are missing to their own tenant, perhaps with a reason.
+      // For its own tenant, too, an unknown id within a workspace or project is a 404, perhaps with a reason.
       const is_within = WITHIN.has(name) || (name === 'slug' && idsOf(route).includes('organization_id'))
       const reason = name === 'checkpoint_id' ? '/checkpoint_not_found' : name === 'version' ? '/version_not_found' : ''
       const told = await ask(w, route, nobodys_ids, { headers })
       assert.equal(said(told), `404 not_found${reason}`)
-      // Other projects of the organization may see these ids.
+      // Other projects of the same organization may see ids of OF_ORGANIZATIONS.
       const keys = OF_ORGANIZATIONS.has(name) ? [w.b.key] : [w.b.key, w.a2.key]
-      // Such a route tells no key anything.
+      // Such a route refuses every key.
       const callers = [outsider.token, ...(usualCaller(w, route, own) === w.a.key ? keys : [])]
       for (const as of callers) {
         const nobodys = is_within ? await ask(w, route, nobodys_ids, { as, headers }) : told

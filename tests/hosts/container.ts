@@ -4,7 +4,7 @@ import path from 'node:path'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const CACHE = '/var/cache/berth'
-/** The Dockerfile has these paths. */
+/** Paths as in the Dockerfile. */
 const PROGRAMS = '/opt/berth-programs'
 const CLONE = '/opt/berth'
 
@@ -39,7 +39,7 @@ const WHERE = `
   const { binaries, runsc } = await installMachines({ settings: loadSettings([]).settings, log() {} })
   console.log(JSON.stringify({ ...binaries, runsc: runsc.path }))`
 
-/** This computer cannot fetch the packages to build templates. */
+/** This computer cannot fetch packages to build templates, so the cache gets built ones. */
 export async function fillCache(run: Run): Promise<void> {
   await run(['docker', 'volume', 'create', 'berth-cache'])
   const there = (await run(['docker', 'volume', 'inspect', '--format', '{{.Mountpoint}}', 'berth-cache'])).trim()

@@ -1,4 +1,4 @@
-// Runs the steps of the kernel command line, and continues after a restart.
+// Runs the steps that the kernel command line names, and continues after a restart.
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { openOutside } from './outside.ts'
@@ -33,7 +33,7 @@ for (; state.done < steps.length; state.done += 1) {
   try {
     const work = STEPS[step]
     if (work === undefined) throw new Error(`There is no step ${step}`)
-    // This program does not survive the restart.
+    // This program does not survive the restart, so the step is marked as done first.
     if (step === RESTART) {
       writeState({ ...state, done: state.done + 1 })
       ended({ state: 'passed' })
@@ -48,7 +48,7 @@ for (; state.done < steps.length; state.done += 1) {
   writeState({ ...state, done: state.done + 1 })
 }
 tell({ end: true })
-await setTimeout(600_000) // the starter of the computer ends it
+await setTimeout(600_000) // the program that started this computer ends it
 
 function readState(): State {
   try {

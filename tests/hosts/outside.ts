@@ -1,8 +1,8 @@
 import { execFileSync, spawn } from 'node:child_process'
 
 /**
- * The emulated computer's internet is a namespace behind the default route. Traffic of this range is discarded (RFC 7535), and the computer
- * has no other network.
+ * A network namespace behind the default route plays the internet, because the emulated computer has no other network. Traffic to this
+ * address range is discarded elsewhere (RFC 7535).
  */
 export const OUTSIDE = { address: '192.31.196.10', port: 8000, body: 'outside' }
 
@@ -15,7 +15,7 @@ export function openOutside(): void {
   try {
     ip(`netns add ${NAMESPACE}`)
   } catch {
-    return // made before a restart of this program
+    return // the namespace exists since before a restart of this program
   }
   ip(`link add wan0 type veth peer name eth0 netns ${NAMESPACE}`)
   ip('address add 198.51.100.2/24 dev wan0')

@@ -21,14 +21,14 @@ interface At {
 }
 
 export const RESTART = 'restart'
-/** No later step depends on them. */
+/** Steps on which no later step depends. */
 export const BY_THEMSELVES = ['go', 'doctor', 'tour', 'reach', 'docker-reloads', 'firewalld-reloads', 'clean', 'container']
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const API = 'http://127.0.0.1:8080'
 const CACHE = '/var/cache/berth'
 const MINUTE = 60_000
-/** It runs only with cgroup v1. */
+/** Runs only with cgroup v1. */
 const SKIPPED = /TestKillSparesTheThreadThatSpawnsIntoTheGroup/
 const execute = promisify(execFile)
 
@@ -74,7 +74,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
   },
 
   async tour({ notes }) {
-    await clientOf(notes).open('first') // an emulated computer takes longer for its first machine than the tour waits
+    await clientOf(notes).open('first') // the first machine of an emulated computer takes longer than the tour waits
     const { script, prints } = readTour()
     const cwd = mkdtempSync(path.join(tmpdir(), 'tour-'))
     const stdout = await run(['bash', '-c', script], { cwd, env: { ...process.env, BERTH: API, KEY: notes.key } })
@@ -85,7 +85,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
 
   reach: ({ notes }) => reachesOutside(clientOf(notes)),
 
-  /** Docker and ufw rewrite their firewall rules. */
+  /** Makes Docker and ufw rewrite their firewall rules. */
   async 'docker-reloads'({ notes }) {
     assert.match(await run(['ufw', 'status']), /Status: active/)
     for (const argv of [
@@ -155,7 +155,7 @@ export const STEPS: Record<string, (at: At) => Promise<void>> = {
     assert.doesNotMatch(await run(['ip', 'netns']), /berth/)
   },
 
-  /** As printed, except the build, which needs the internet. */
+  /** Runs the printed commands, except the build, which needs the internet. */
   async container() {
     await makeImage(run)
     await fillCache(run)

@@ -1,6 +1,6 @@
 export type Closed = Readonly<Partial<Record<string, readonly string[]>>>
 
-/** App, "Errors" and Cell, "Errors", with what Berth adds. */
+/** The specification's sets (App, "Errors" and Cell, "Errors"), and Berth's own. */
 export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   app: {
     bad_request: [],
@@ -86,7 +86,7 @@ export const SPECIFIED: Readonly<Record<'app' | 'cell', Closed>> = {
   },
 }
 
-/** No route answers these. A feature that adds one removes it here. */
+/** No route answers these refusals. A feature that answers one removes its line here. */
 export const NEVER_ANSWERED: Readonly<Record<'app' | 'cell', Readonly<Record<string, string>>>> = {
   app: {
     'forbidden/secret_not_available': 'commands and terminals start at the gateway, which answers it',

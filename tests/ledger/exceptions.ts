@@ -1,4 +1,4 @@
-/** No test can observe these; `*` stands for every route. At most 20. */
+/** Lines that no test can observe, at most 20; `*` stands for every route. */
 export const EXCEPTIONS: readonly { line: string; because: string }[] = [
   { line: 'client-versions.get 500 internal_error', because: 'it answers a constant: nothing in it can fail' },
   { line: 'openapi.get 500 internal_error', because: 'it answers what the contract alone decides: nothing in it can fail' },

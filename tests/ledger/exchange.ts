@@ -1,6 +1,6 @@
-/** Every test process writes its observations into this folder. */
+/** Names the folder into which every test process writes its observations. */
 export const OBSERVED_VARIABLE = 'BERTH_TEST_OBSERVED'
-/** Set for the whole suite: only then can the ledger be complete. */
+/** Set for the whole suite, because only then can the ledger be complete. */
 export const WHOLE_VARIABLE = 'BERTH_TEST_WHOLE'
 
 export interface Exchange {

@@ -5,10 +5,10 @@ import { lineOf, ROUTES } from './lines.ts'
 
 const PATTERNS = ROUTES.flatMap((route) => pathsOf(route).map(({ path }) => ({ route, path, pattern: patternOf(path) })))
 
-/** None for an undeclared route or another server's answer. */
+/** @returns none for an undeclared route or another server's answer */
 export function observedLines({ method, path, status, content_type, text }: Exchange): string[] {
   const pathname = path.split('?', 1)[0] ?? ''
-  // /v1/workspaces/open also matches an id's pattern: the route without parameters comes first.
+  // /v1/workspaces/open also matches an id's pattern, so the route without parameters comes first.
   const found = PATTERNS.filter(({ route, pattern }) => route.method === method && pattern.test(pathname)).sort(
     (a, b) => a.path.split('{').length - b.path.split('{').length,
   )[0]
@@ -29,7 +29,7 @@ interface Told {
   reason: string | null
 }
 
-/** In a stream: the code's usual status, or a WebSocket's close code. */
+/** In a stream, the status is the code's usual one, or a WebSocket's close code. */
 function statusOf(surface: 'app' | 'cell', code: string, content_type: string): number {
   const codes: Partial<Record<string, CodeRule>> = surface === 'app' ? APP_CODES : CELL_CODES
   return (codes[code]?.status ?? 0) + (content_type === 'websocket' ? 4000 : 0)

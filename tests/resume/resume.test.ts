@@ -1,4 +1,4 @@
-// Own installation: its machines are hibernated after seconds.
+// Needs its own installation, whose machines are hibernated after seconds.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { startService, type Service } from '../support/service.ts'
 const PROGRAM = path.join(import.meta.dirname, 'cases.py')
 const CASES = execFileSync('python3', [PROGRAM, '--list'], { encoding: 'utf8' }).trim().split('\n')
 const HOME = '/home/user/resume'
-/** Longer than any tolerance of the cases for clocks. */
+/** Longer than any tolerance for clocks that the cases have. */
 const ASLEEP_MS = 8000
 const PARK_MS = 120_000
 const caps = { caps: { memory_mib: 768 } }
@@ -30,7 +30,7 @@ before(async () => {
 })
 after(() => service.stop())
 
-/** Brings a workspace over a step. Returns the workspace in which its processes go on. */
+/** Takes a workspace through a step. @returns the workspace in which its processes continue */
 type Step = (workspace: OpenedWorkspace) => Promise<OpenedWorkspace>
 
 const operate = async (at: string, json: object = {}) => {

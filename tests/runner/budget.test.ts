@@ -26,7 +26,7 @@ const report = (file: string, seconds: number, failed = false): FileReport => ({
 
 test('every file has a row with its seconds, every row a file, and a run by its rows stays within its bound', async () => {
   const [budget, files] = [readBudget(), await allFiles(ROOT)]
-  // None before the first `npm run test:budget`.
+  // The budget is empty before the first `npm run test:budget`.
   const missing = Object.keys(budget).length === 0 ? [] : files.filter((file) => budget[file] === undefined)
   assert.deepEqual(missing, [], 'npm test -- FILE prints the row to write in tests/runner/budget.json')
   assert.deepEqual(
@@ -81,7 +81,7 @@ test('the time of a run is that of its longest lane, then the exclusive files, t
     ...{ 'tests/acceptance/a.test.ts': 100, 'tests/acceptance/b.test.ts': 20, 'tests/acceptance/idle.test.ts': 30 },
     ...{ [UNIT]: 40, 'tests/acceptance/deaths.test.ts': 7, [LEDGER]: 3 },
   }
-  // One lane has a, the other the unit and then b.
+  // One lane has `a`. The other lane has the unit and then `b`.
   assert.equal(predictedMs(budget, 2), 110_000)
   assert.equal(predictedMs(budget, 1), 200_000)
 })

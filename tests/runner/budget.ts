@@ -3,17 +3,17 @@ import path from 'node:path'
 import { inOrder, kindOf, lanesFor, takeFor, type Kind } from './lanes.ts'
 import type { FileReport } from './run-file.ts'
 
-/** Seconds on a quiet computer with two processors of speed 1 (`weather.ts`). `npm run test:budget` writes them. */
+/** Seconds of each file on an unloaded computer with two processors of speed 1 (`weather.ts`), from `npm run test:budget`. */
 export type Budget = Record<string, number>
 
 export const BUDGET_FILE = path.join(import.meta.dirname, 'budget.json')
 export const AIM_MINUTES = 20
-/** A run may take this long by its rows. It only gets smaller, until it is the aim. */
+/** Largest time that the rows may predict for a run. Only lower this number, until it is AIM_MINUTES. */
 export const ROWS_MINUTES_MAX = 36
-/** Starting a process varies by OVER_SECONDS. A kind of files may take OVER, too. */
+/** Files, and kinds of files, may take their rows times OVER. Starting a process varies by OVER_SECONDS. */
 const OVER = 1.5
 const OVER_SECONDS = 3
-/** Above this share of other work, times are not judged. */
+/** With a larger share of other work, times are not checked. */
 const QUIET_MAX = 0.1
 
 export interface Measured {
@@ -45,7 +45,7 @@ export function kindsOver(reports: readonly Pick<FileReport, 'file' | 'ms'>[], b
   })
 }
 
-/** Failed files are not judged. */
+/** Failed files are not checked. */
 export function budgetProblems(
   reports: readonly Pick<FileReport, 'file' | 'ms' | 'failed'>[],
   budget: Budget,
@@ -104,7 +104,7 @@ export function readRecord(file = recordFile()): Budget {
   try {
     return readBudget(file)
   } catch {
-    return {} // missing or incomplete: later runs record again
+    return {} // a missing or incomplete record: later runs record again
   }
 }
 

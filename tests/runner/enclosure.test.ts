@@ -14,7 +14,7 @@ const LIMIT_MS = 60_000
 const folder = mkdtempSync(path.join(tmpdir(), 'berth-enclosures-'))
 const started: ChildProcess[] = []
 after(() => {
-  for (const outside of started) outside.kill('SIGKILL') // a failed test has not ended it
+  for (const outside of started) outside.kill('SIGKILL') // only a failed test leaves such a process
   rmSync(folder, { recursive: true, force: true })
 })
 
@@ -25,7 +25,7 @@ interface Enclosed {
   ended: Promise<unknown>
 }
 
-/** It leaves a process in its own session, a mount, a network namespace, a file, a control group, and an installation's folder. */
+/** Leaves a process in its own session, a mount, a network namespace, a file, a control group, and an installation's folder. */
 async function start(then: string): Promise<Enclosed> {
   const mark = `1${BigInt(`0x${randomBytes(6).toString('hex')}`)}`
   const group = `berth-x${randomBytes(4).toString('hex')}`
@@ -62,7 +62,7 @@ function processesOf(mark: string): string[] {
     try {
       return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(`sleep\0${mark}`)
     } catch {
-      return false // it has ended
+      return false // the process has ended
     }
   })
 }
@@ -95,7 +95,7 @@ test('a signal to the waiting process ends the command, and nothing is left', as
 test('a command that ignores signals ends at the second one', async () => {
   const enclosed = await start("trap '' TERM; while :; do sleep 0.1; done")
   enclosed.outside.kill('SIGTERM')
-  await new Promise((resolve) => setTimeout(resolve, 2500)) // within two seconds a signal counts as the same one
+  await new Promise((resolve) => setTimeout(resolve, 2500)) // a second signal within two seconds counts as the same signal
   assert.equal(processesOf(enclosed.mark).length, 1)
   enclosed.outside.kill('SIGTERM')
   await enclosed.ended

@@ -12,7 +12,7 @@ const PARTS: [name: string, fits: (file: string) => boolean][] = [
 ]
 const ORDER = ['lint', 'unit', 'go', 'acceptance', 'ledger']
 
-/** Real machines make it depend on the whole computer's load. */
+/** Real machines make a file's time depend on the whole computer's load. */
 export function isOnMachines(file: string): boolean {
   return /^tests\/(acceptance|engine|resume)\//.test(file)
 }
@@ -29,7 +29,7 @@ export async function allFiles(root: string): Promise<string[]> {
   return found
 }
 
-/** In running order. Names of parts select parts; other words filter by path. */
+/** @returns files in running order. Names of parts select parts; other words filter by path. */
 export function chosenFrom(files: readonly string[], words: readonly string[]): string[] {
   const parts = words.filter((word) => ORDER.includes(word))
   const substrings = words.filter((word) => !ORDER.includes(word))

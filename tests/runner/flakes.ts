@@ -2,7 +2,7 @@ import { failuresOf } from './outcomes.ts'
 import { oneLine } from './print.ts'
 import type { FileReport } from './run-file.ts'
 
-/** More failures have a common cause: repeats would only hide it, and use up the remaining time. */
+/** More failures than this have a common cause: repeats would only hide it, and use up the remaining time. */
 const REPEATED_MAX = 3
 
 export function filesToRepeat(reports: readonly FileReport[]): string[] {
@@ -15,7 +15,7 @@ export interface Judged {
   flaky: FileReport[]
 }
 
-/** A passed repeat replaces the failure; a failed one keeps the first report. */
+/** A passed repeat replaces the first report; a failed one does not. */
 export function judged(first: readonly FileReport[], repeats: readonly FileReport[]): Judged {
   const passed = new Map(repeats.filter(({ failed }) => !failed).map((report) => [report.file, report]))
   return {

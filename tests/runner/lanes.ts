@@ -1,18 +1,18 @@
 import { isOnMachines } from './files.ts'
 
 /**
- * `computes`: a processor, and nothing that set-up builds. `machines`: mostly takes a processor. `waits`: mostly for time to pass. `alone`:
- * the whole computer. `last`: all others done.
+ * `computes`: needs a processor, and nothing that set-up builds. `machines`: mostly a processor. `waits`: mostly time. `alone`: the whole
+ * computer. `last`: the end of all others.
  */
 export type Kind = 'computes' | 'machines' | 'waits' | 'alone' | 'last'
 
-/** Takes of the first kind that has a file left. */
+/** A lane takes files of its first kind that has one left. */
 export interface Lane {
   name: string
   takes: Kind[]
 }
 
-/** The first that fits counts. */
+/** The first match counts. */
 const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
   { files: /^tests\/acceptance\/residency/, kind: 'waits', because: 'machines that nobody uses stand still after a while' },
   { files: /^tests\/acceptance\/hibernation/, kind: 'waits', because: 'memory is saved after a while' },
@@ -26,7 +26,7 @@ const KINDS: { files: RegExp; kind: Kind; because: string }[] = [
   { files: /^tests\/ledger\/ledger/, kind: 'last', because: 'it judges what all others have observed' },
 ]
 
-/** The longest come first, so that none is left when the other lanes are done. */
+/** The longest files come first, so that none is left when the other lanes are done. */
 const FIRST = [
   /^tools\/checks\/go-hostd/,
   /^tools\/checks\/go-machines/,
@@ -34,16 +34,16 @@ const FIRST = [
   /^tests\/acceptance\/(browser|upgrade)/,
 ]
 
-/** For two processors. Files that wait take little of either. */
+/** For two processors. Files that wait need little of either. */
 const LANES: Lane[] = [
   { name: 'machines', takes: ['machines', 'computes'] },
   { name: 'computing', takes: ['computes', 'machines'] },
   { name: 'waiting', takes: ['waits', 'computes', 'machines'] },
 ]
 const PROCESSORS_PER_LANES = 2
-/** Larger computers repeat the lanes, and have memory for so many. */
+/** Larger computers repeat the lanes as often as memory allows. */
 const TIMES_MAX = 3
-/** For one processor, and to see whether files disturb each other. */
+/** Lane for one processor, also to find out whether files disturb each other. */
 const ONE_LANE: Lane[] = [{ name: 'only', takes: ['computes', 'machines', 'waits'] }]
 const ONE_LANE_VARIABLE = 'BERTH_TEST_ONE_LANE'
 
@@ -75,5 +75,5 @@ export function inOrder(files: readonly string[]): string[] {
   return files.toSorted((a, b) => rank(a) - rank(b))
 }
 
-/** Each must fit an existing file, or it is out of date. */
+/** Each must match an existing file, or is out of date. */
 export const NAMED_FILES = [...KINDS.map(({ files }) => files), ...FIRST]

@@ -2,12 +2,12 @@ import type { End, RecordedEvent } from './record.ts'
 
 export interface Outcome {
   name: string
-  /** Outermost first. */
+  /** Enclosing tests, outermost first. */
   within: string[]
   suite: boolean
   end: End
   ms: number
-  /** The error with its stack, or a skip's reason. */
+  /** The error with its stack, or the reason of a skip. */
   note: string
 }
 
@@ -21,7 +21,7 @@ export interface Totals {
   todo: number
 }
 
-/** A test that never ended is `cancelled`. */
+/** A test that never ended is reported as `cancelled`. */
 export function outcomesOf(noted: string): Outcome[] {
   const known = new Map<number, Outcome & { parent: number | null }>()
   for (const event of noted.split('\n').flatMap(parsed)) {
@@ -49,7 +49,7 @@ export function saidIn(noted: string): string[] {
     .flatMap((event) => (event.event === 'said' ? [event.message] : []))
 }
 
-/** As node:test does: suites count separately, and a failed test's parent as a failure. */
+/** Counts as node:test does: suites separately, and the parent of a failed test as a failure. */
 export function totalsOf(outcomes: readonly Outcome[]): Totals {
   const tests = outcomes.filter(({ suite }) => !suite)
   const count = (...ends: End[]) => tests.filter(({ end }) => ends.includes(end)).length
@@ -64,18 +64,18 @@ export function totalsOf(outcomes: readonly Outcome[]): Totals {
   }
 }
 
-/** A suite whose `before` failed counts. */
+/** A suite counts if its `before` failed. */
 export function hasFailed(outcomes: readonly Outcome[]): boolean {
   return outcomes.some(({ end }) => ['failed', 'follows', 'cancelled'].includes(end))
 }
 
-/** Only root failures. */
+/** Only failures that do not follow from others. */
 export function failuresOf(outcomes: readonly Outcome[]): Outcome[] {
   const own = outcomes.filter(({ end }) => end === 'failed')
   return own.length > 0 ? own : outcomes.filter(({ end }) => end === 'cancelled' || end === 'follows')
 }
 
-/** A killed process may leave half a line. */
+/** A killed process may leave a partly written line. */
 function parsed(line: string): RecordedEvent[] {
   try {
     return line === '' ? [] : [JSON.parse(line) as RecordedEvent]

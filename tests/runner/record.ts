@@ -1,5 +1,5 @@
-// The reporter (`--test-reporter`) of every test file writes each event at once to a file: events survive a kill, and stay separate from
-// what tests print.
+// The reporter (`--test-reporter`) of every test file. It writes each event to a file at once, so events survive a kill, and are separate
+// from the tests' output.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { inspect } from 'node:util'
 import type { TestEvent } from 'node:test/reporters'
@@ -12,7 +12,7 @@ export type RecordedEvent =
   | { event: 'ended'; id: number; end: End; ms: number; note: string }
   | { event: 'said'; message: string }
 
-/** `follows`: a test below it failed. `cancelled`: interrupted, or not run after too many failures. */
+/** `follows`: a test within this one failed. `cancelled`: interrupted, or not run after too many failures. */
 export type End = 'passed' | 'failed' | 'follows' | 'cancelled' | 'skipped' | 'todo'
 
 export default async function* record(events: AsyncIterable<TestEvent>): AsyncGenerator<string, void> {

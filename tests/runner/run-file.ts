@@ -7,7 +7,7 @@ import { EVENTS_VARIABLE } from './record.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const RECORD = path.join(import.meta.dirname, 'record.ts')
-/** For cleaning up; the runner removes what is left. */
+/** Time to clean up. The runner removes the rest. */
 const GRACE_MS = 60_000
 const BOUND_LOOK_MS = 500
 const OUTPUT_CHARACTERS_MAX = 16_000
@@ -15,7 +15,7 @@ const OUTPUT_CHARACTERS_MAX = 16_000
 export interface FileTask {
   /** Relative to the clone's root. */
   file: string
-  /** On a quiet computer. */
+  /** Limit on an unloaded computer. */
   bound_ms: number
   imports: string[]
   env: NodeJS.ProcessEnv
@@ -32,7 +32,7 @@ export interface FileReport {
   folder: string
 }
 
-/** Ends it at its bound, or when `signal` is aborted with a reason. */
+/** Ends the file at its limit, or when `signal` is aborted with a reason. */
 export async function runFile({ file, bound_ms, imports, env, folder }: FileTask, signal: AbortSignal): Promise<FileReport> {
   mkdirSync(folder, { recursive: true })
   const began_ms = performance.now()
@@ -47,7 +47,7 @@ export async function runFile({ file, bound_ms, imports, env, folder }: FileTask
     '--test-reporter-destination',
     'stdout',
   ]
-  // An own process group also ends programs that it started.
+  // Its own process group ends with the programs that the file started.
   const child = spawn(process.execPath, [...flags, path.resolve(ROOT, file)], {
     cwd: ROOT,
     env: { ...env, [EVENTS_VARIABLE]: events },
@@ -107,7 +107,7 @@ async function endOf(child: ChildProcess, stop: AbortSignal): Promise<{ ended_as
       child.once('error', reject).once('exit', (code, signal) => resolve(String(code ?? signal)))
     })
     const ended_early = stop.aborted
-    if (ended_early) signalGroup(child, 'SIGKILL') // programs that it started may still run
+    if (ended_early) signalGroup(child, 'SIGKILL') // programs that the file started may still run
     return { ended_as, ended_early }
   } finally {
     stop.removeEventListener('abort', end)

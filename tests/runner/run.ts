@@ -37,7 +37,7 @@ interface Running extends Run, Pick<Plan, 'passed'> {
   whole: boolean
 }
 
-/** Flakes run again after exclusive files, then the ledger. After `end` is aborted, the rest is not run. */
+/** After the exclusive files, failed files are repeated, and the ledger runs. Once `end` is aborted, no further file runs. */
 export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSignal): Promise<Run> {
   // In the temporary folder, logs outlive the clone.
   const logs = process.env[KEPT_VARIABLE] ?? mkdtempSync(path.join(tmpdir(), 'berth-test-logs-'))
@@ -49,13 +49,13 @@ export async function runAll({ files, lanes, whole, passed }: Plan, end: AbortSi
   await workOff(run, { name: 'alone', takes: ['alone'] }, waiting)
   await cleanUp(run)
   await repeatFlakes(run)
-  // Last, so that it sees the repeated tests too.
+  // Last, so that the ledger includes the repeated tests.
   await workOff(run, { name: 'ledger', takes: ['last'] }, waiting)
   await cleanUp(run, context.close)
   return run
 }
 
-/** A failed clean-up makes the run red, but does not stop it. */
+/** A failed clean-up makes the run fail, but does not stop it. */
 async function cleanUp(run: Running, also: () => Promise<void> = async () => undefined): Promise<void> {
   for (const step of [also, sweepServices]) {
     await step().catch((error: unknown) => {
@@ -99,7 +99,7 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
   const { context, end, logs } = run
   const folder = path.join(logs, `${file.replaceAll('/', '-')}${remark.replaceAll(/\W+/g, '-')}`)
   const env = end.aborted ? String(end.reason) : await context.environment(file)
-  // A process that cannot start is a failure: the other lanes continue.
+  // A process that cannot start is a reported failure: the other lanes continue.
   const report =
     typeof env === 'string'
       ? notRun(file, folder, env)
@@ -110,7 +110,7 @@ async function runOne(run: Running, file: string, remark = ''): Promise<FileRepo
 }
 
 async function started({ end, whole }: Running, file: string, env: NodeJS.ProcessEnv, folder: string): Promise<FileReport> {
-  // Checks in tools/ only report findings: show all.
+  // Checks in tools/ only report findings, so all of them run.
   const imports = file.startsWith('tools/checks/') ? [OBSERVE] : [OBSERVE, STOP_EARLY]
   const task = { file, bound_ms: fileBoundMs(file), imports, env: { [LOGS_VARIABLE]: path.join(folder, 'services'), ...env }, folder }
   const found = await runFile(task, end)

@@ -19,7 +19,7 @@ const NEED_PYTHON = [
   'tests/acceptance/watch.test.ts',
 ]
 
-/** Every other skip fails a whole run, because skips are easily overlooked. */
+/** Any other skip fails a run of the whole suite, because skips are easily overlooked. */
 export const ALLOWED_SKIPS: AllowedSkip[] = [
   {
     file: 'tools/checks/go-machines.test.mjs',

@@ -1,4 +1,4 @@
-// Loaded before every test file (`--import`): after three failures its other tests are not run. With a broken service each would wait for
+// Loaded before every test file (`--import`): after three failures the other tests are not run. With a broken service each would wait for
 // its timeout.
 import { afterEach, beforeEach } from 'node:test'
 import { NOT_RUN } from './record.ts'

@@ -31,7 +31,7 @@ test('the file holds the slowness from the start, and bounds of tests follow it'
     const before = process.env[SLOWNESS_VARIABLE]
     process.env[SLOWNESS_VARIABLE] = file
     try {
-      await new Promise((resolve) => setTimeout(resolve, 1100)) // it is read once a second
+      await new Promise((resolve) => setTimeout(resolve, 1100)) // the factor is read once a second
       assert.deepEqual([slowness(), patience(1000)], [4, 4000])
       const goesOn = patiently(50)
       await new Promise((resolve) => setTimeout(resolve, 100))

@@ -2,11 +2,11 @@ import { availableParallelism } from 'node:os'
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 
 export interface Weather {
-  /** 1 on a quiet computer of reference speed, and never less. */
+  /** Factor of limits: 1 on an unloaded computer of reference speed, and never less. */
   slowness(): number
   /** Other work's share of the processors, 0 to 1. */
   taken(): number
-  /** Without other work. */
+  /** Without other work; 1 is the reference. */
   readonly speed: number
   close(): void
 }
@@ -15,7 +15,7 @@ export interface Weather {
 const REFERENCE_MS = 200
 const WORK_TURNS = 1_000_000
 const LOOK_MS = 3000
-/** A single sample is unreliable: another command may last a second. */
+/** A single sample is unreliable: another program may run for a second. */
 const SMOOTHED = 0.4
 /** Beyond this the computer counts as hung. */
 const SLOWNESS_MAX = 20
@@ -61,15 +61,15 @@ interface Times {
   own_ms: number
 }
 
-/** From 0 to 1. */
+/** Other work's share, from 0 to 1. */
 export function takenBetween(from: Times & { at_ms: number }, to: Times & { at_ms: number }, processors: number): number {
   const others_ms = to.all_ms - from.all_ms - Math.max(0, to.own_ms - from.own_ms)
   return Math.min(1, Math.max(0, others_ms / Math.max(1, (to.at_ms - from.at_ms) * processors)))
 }
 
 /**
- * An enclosed run sees only its own processes; an ended one's time is added to its parent's. Without an enclosure all processes count as
- * its own, and the computer as quiet.
+ * An enclosed run sees only its own processes; the time of an ended process is added to its parent's. Without an enclosure all processes
+ * count as the run's own, and the computer as unloaded.
  */
 function procTimes(): Times {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, soft = 0, steal = 0] = (
@@ -88,7 +88,7 @@ function ticksOf(pid: string): number {
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
   } catch {
-    return 0 // it has ended
+    return 0 // the process has ended
   }
 }
 

@@ -22,7 +22,7 @@ interface Run {
   url: string
   tag: 'app' | 'cell'
   token: string
-  /** Schemathesis makes up the other path parameters. */
+  /** Values of these path parameters. Schemathesis invents the others. */
   ids: Record<string, string>
   without?: string[]
 }
@@ -47,7 +47,7 @@ async function runsOf(): Promise<Run[]> {
   const tools = await client.open('tools')
   const { organization_id, project_id } = me.api_key
   const app = { url: service.base_url, tag: 'app' as const, token: service.api_key }
-  // Without an index of packages this route is a 503, as declared; Schemathesis counts every 5xx as a fault.
+  // Without an index of packages this route answers 503, as declared; Schemathesis counts every 5xx as a fault.
   const lists = (await isIndexRead(client)) ? [] : ['template-packages.list']
   const own = { organization_id, project_id, workspace_id: kept.id, operation_id: kept.operation_id ?? '' }
   return [

@@ -33,7 +33,7 @@ export async function main(): Promise<string> {
 }
 `
 
-/** Each also checks the declarations (`skipLibCheck` is off). */
+/** Each setting also checks the declarations, because `skipLibCheck` is off. */
 const SETTINGS: Record<string, { compilerOptions: object; type?: 'commonjs' }> = {
   'nodenext, strict': { compilerOptions: { module: 'nodenext', target: 'es2022', types: ['node'] } },
   'node16 in an ES module': { compilerOptions: { module: 'node16', target: 'es2022', types: ['node'], exactOptionalPropertyTypes: true } },

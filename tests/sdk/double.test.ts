@@ -19,7 +19,7 @@ const sh: Program = async ({ argv, stdout, stderr, files, signal }) => {
 const double = createDouble({ programs: { sh, bash: sh } })
 sdkSuite('the double', () => ({ berth: double.berth, secret: double.options.apiKey }))
 
-// This double plays no shell script.
+// In this double, every shell script fails.
 const plain = createDouble({ programs: { sh: () => 1 } })
 methodsSuite('the double', () => ({ berth: plain.berth, person: null }), [
   'a directory is watched',
@@ -59,7 +59,7 @@ test('a command that is aborted during its start is cancelled', async () => {
       request.signal.throwIfAborted()
       const answer = await options.fetch(request)
       if (request.method !== 'POST' || !request.url.endsWith('/exec')) return answer
-      leaving.abort(reason) // the command runs, and no answer has said so
+      leaving.abort(reason) // the command runs, but no answer has reported that
       throw reason
     },
   })
@@ -81,7 +81,7 @@ test('an error whose time is over names what goes on, and says how to find it ag
     const { url, signal } = new Request(input, init)
     if (!is_hanging.test(url)) return options.fetch(input, init)
     return new Promise((_resolve, reject) => {
-      const alive = setTimeout(() => reject(new Error('it was never aborted')), 60_000) // the timer of a deadline keeps no process alive
+      const alive = setTimeout(() => reject(new Error('it was never aborted')), 60_000) // keeps this process alive, which the timer of a deadline does not
       signal.addEventListener('abort', () => {
         clearTimeout(alive)
         reject(new Error('it was aborted'))
@@ -178,7 +178,7 @@ test('after a failed write all later writes fail, since the accepted bytes are u
 
 const HISTORIES = depth({ short: 40, long: 1000 })
 test(`over connections that fail, break off, repeat and delay, every command runs once and every byte comes once, in ${HISTORIES} histories`, async () => {
-  // A history mostly waits.
+  // Concurrent, because a history mostly waits.
   const side_by_side = 50
   for (let first = 1; first <= HISTORIES; first += side_by_side)
     await Promise.all(Array.from({ length: Math.min(side_by_side, HISTORIES - first + 1) }, (_, at) => history(first + at)))
@@ -197,7 +197,7 @@ async function history(seed: number): Promise<void> {
   const ws = await berth.open('w', { template: 'base' })
   const other = await calm.workspace(ws.id)
   for (const name of ['a', 'b', 'c']) {
-    if (random() < 0.4) await other.suspend().catch(() => undefined) // it may be suspended already
+    if (random() < 0.4) await other.suspend().catch(() => undefined) // the workspace may already be suspended
     const bytes = Math.floor(random() * 20_000)
     const { stdoutBytes, ok } = await ws.exec(['count', name, String(bytes)])
     assert.deepEqual([ok, stdoutBytes.length, runs.get(name)], [true, bytes, 1], `seed ${seed}`)

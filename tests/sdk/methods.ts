@@ -331,7 +331,7 @@ const STEPS: Step[] = [
   },
 ]
 
-/** A double cannot do the steps in `lacks`; each must fail, so that the list stays current. */
+/** A double cannot do the steps in `lacks`. Each of them must fail, so that the list stays current. */
 export function methodsSuite(where: string, callers: () => Callers, lacks: readonly string[] = []): void {
   const seen: Seen = { called: new Set(), there: new Set() }
   for (const { fact, run } of STEPS)

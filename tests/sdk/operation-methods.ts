@@ -1,8 +1,8 @@
 export type Reached =
   | string
-  /** The SDKs call it by themselves. `rarely`: only after an error. */
+  /** The SDKs call the operation by themselves. `rarely`: only after an error. */
   | { by_itself: string; rarely?: true }
-  /** Only `berth.api`, or nothing, calls it, with the reason. */
+  /** Only `berth.api`, or nothing, calls the operation. The text is the reason. */
   | { none: string }
 
 const SECOND: Reached = { none: 'the second address of a route, for people in several organizations: `api` reaches it' }

@@ -44,7 +44,7 @@ test('a request maps to its operation; of two matches the one with fewer paramet
   assert.equal(operationOf('GET', '/v1/nothing'), undefined)
 })
 
-/** Methods of the language itself need no mention. */
+/** Methods that the language itself defines need not be mentioned. */
 function isNamed(page: string, method: string): boolean {
   if (/Symbol|__/.test(method)) return true
   return new RegExp(`\\b${method.split('.').at(-1) ?? ''}\\b`).test(page)

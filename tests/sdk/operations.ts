@@ -18,7 +18,7 @@ const OPERATIONS: Operation[] = [...APP_ROUTES, ...CELL_ROUTES].flatMap((route) 
 
 export const OPERATION_IDS = OPERATIONS.map(({ id }) => id)
 
-/** Of two matching paths the one with fewer parameters wins. */
+/** If two paths match, the one with fewer parameters counts. */
 export function operationOf(method: string, path: string): string | undefined {
   const asked = path.split('/')
   const fits = ({ segments, ...one }: Operation) =>

@@ -13,12 +13,12 @@ import { patience } from '../support/patience.ts'
 
 const PYTHON = path.resolve(import.meta.dirname, '../../sdk/python')
 const HISTORIES = depth({ short: 6, long: 300 })
-/** mypy checks itself that an entry is current. */
+/** mypy itself checks that a cached entry is current. */
 const MYPY_CACHE = path.join(process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth', 'mypy')
 
 interface Outcome {
   name: string
-  /** Empty: it passed. */
+  /** Empty if the test passed. */
   why: string
   seconds: number
 }

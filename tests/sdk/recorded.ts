@@ -38,7 +38,7 @@ export function recorded<T extends object>(target: T, name: string, seen: Seen):
   const outcome = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value
     const kind = KINDS.find(([of]) => value instanceof of)?.[1]
-    // A workspace's tools are its own properties: no prototype has them.
+    // A workspace's tools are its own properties, so no prototype lists them.
     if (kind === 'ws') for (const each of methodsOf(value, 'ws')) seen.there.add(each)
     if (kind !== undefined) return recorded(value, kind, seen)
     return 'page' in value && 'all' in value ? recorded(value, 'list', seen) : value

@@ -16,7 +16,7 @@ import { openCuttingProxy } from '../support/cutting-proxy.ts'
 
 const CELL = 'http://one.cell.test'
 
-/** No machines: api and gateway over HTTP, PostgreSQL, and a cell that runs its operations. */
+/** A service without machines: api and gateway over HTTP, PostgreSQL, and a cell that runs its operations. */
 export interface ServiceWorld extends AsyncDisposable {
   world: CellWorld
   agent: FakeAgent

@@ -1,4 +1,4 @@
-// Browsers, Deno, Bun and each Node.js run this program unchanged.
+// Browsers, Deno, Bun and each supported Node.js run this same program.
 
 import type { Berth, BerthError, BerthOptions } from '../../sdk/typescript/src/main.ts'
 

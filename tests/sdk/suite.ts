@@ -12,7 +12,7 @@ import {
 } from '../../sdk/typescript/src/main.ts'
 import { patience } from '../support/patience.ts'
 
-/** A real machine runs them with `sh -c`; else a test plays them. */
+/** A real machine runs these scripts with `sh -c`; without one, a test plays them. */
 export const SCRIPTS = {
   both: 'echo out; echo err >&2; exit 3',
   lines: 'for i in 1 2 3; do echo line $i; done',

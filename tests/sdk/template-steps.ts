@@ -72,7 +72,7 @@ export const TEMPLATE_STEPS: Step[] = [
     fact: 'languages and packages that recipes may name are told',
     async run(berth) {
       assert.ok((await berth.templates.languages()).some(({ name }) => name === 'node'))
-      // The mirror is a setting: a service without one answers an error.
+      // The mirror of packages is a setting: a service without one answers an error.
       await berth.templates.packages({ query: 'git' }).catch((error: unknown) => assert.ok(error instanceof BerthError))
     },
   },

@@ -1,4 +1,4 @@
-/** As `random` says, requests and answers are lost, cut, forged or slow. */
+/** Loses, cuts, forges or delays requests and answers, as `random` says. */
 export function unreliable(through: typeof fetch, random: () => number): typeof fetch {
   return async (input, init) => {
     const fate = random()
@@ -6,7 +6,7 @@ export function unreliable(through: typeof fetch, random: () => number): typeof 
     const request = new Request(input, init)
     if (fate < 0.12) return new Response('<html>Bad gateway</html>', { status: 502 })
     if (fate < 0.18) {
-      // A proxy repeats a request so where that is safe.
+      // A proxy may send a request twice where that is safe.
       if (request.headers.has('idempotency-key')) await (await through(request.clone())).arrayBuffer()
     }
     const response = await through(request)

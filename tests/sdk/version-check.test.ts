@@ -65,7 +65,7 @@ async function run(program: string[], answer: (response: ServerResponse) => void
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
   if (env['STAY'] !== undefined) {
     await Promise.race([heard.promise, ended])
-    // The warning follows the answer.
+    // Stdin stays open until the warning, which follows the answer.
     if (env['STAY'] === 'warned') while (!said.includes('Try:') && child.exitCode === null) await once(child.stderr, 'data')
     child.stdin.end()
   }

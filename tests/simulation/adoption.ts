@@ -10,7 +10,7 @@ export interface Family {
   random(): number
 }
 
-/** The workspace keeps its mark, which the relative shares. @returns how many adoptions were started */
+/** The workspace's mark stays, because its relative has the same one. @returns how many adoptions were started */
 export async function adoptRelative(family: Family): Promise<number> {
   const { world, died, told, random } = family
   const pairs = pairsOf(family)
@@ -53,7 +53,7 @@ async function mayBeAdopted(world: World, id: string): Promise<boolean> {
   return deleted_at === null && (observed_state === 'running' || (observed_state === 'suspended' && checkpoint_id !== null))
 }
 
-/** Another operation took the hold first, or a deadlock occurred. */
+/** @returns whether another operation held the workspace first, or a deadlock occurred */
 export function isOvertaken(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === '23505' || error.code === '40P01')
 }

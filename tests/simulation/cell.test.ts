@@ -14,21 +14,21 @@ import { createWorld, type Process, type World } from '../engine/world.ts'
 import { adoptRelative, forkAndAdopt, isOvertaken, type Family } from './adoption.ts'
 import { everything, known, unrest } from './stuck.ts'
 
-// One seed is one history against the cell's real engine and database. Afterwards all must rest, and every live workspace have its files,
-// and its memory where its machine never died.
+// Each seed is a history against the cell's real engine and database. Afterwards nothing may be in progress, and every live workspace must
+// have its files, and its memory if its machine never died.
 
 const SEEDS = Number(process.env['BERTH_SIMULATION_SEEDS'] ?? depth({ short: 12, long: 1000 }))
 const FIRST_SEED = Number(process.env['BERTH_SIMULATION_FIRST_SEED'] ?? testSeed())
 /** A history mostly waits. */
 const AT_ONCE = 8
 const ACTIONS = 40
-/** The error tells whether the history came to rest later. */
+/** Past this limit the wait continues, so the error tells whether the history came to rest later. */
 const UNREST_MS = 12_000
 /** A slow computer gets as many polls, and more time for them. */
 const QUIET_LOOK_MS = 15
-/** The operation that starts a workspace again. */
+/** Operations that start a workspace again, by its state. */
 const STARTS: Partial<Record<ObservedState, OperationKind>> = { suspended: 'resume', failed: 'open' }
-/** A regular comparison would hide an operation that waits for one. */
+/** So long that no regular comparison hides an operation that waits for one. */
 const NEVER_COMPARED_REGULARLY_MS = 3_600_000
 const VERBS: Verb[] = [
   'start',
@@ -47,7 +47,7 @@ const VERBS: Verb[] = [
 ]
 
 const moved = { freeze: 0, hibernate: 0, wake: 0 }
-/** Every other history has so little capacity that requests evict machines. */
+/** Machines that fit in every second history, in which requests evict machines. */
 const FEW = 3
 let evicted = 0
 let given_up = 0
@@ -104,8 +104,8 @@ class History {
       }
       this.troubled = false
       await this.rest()
-      await this.giveUp() // in case no action did: on a slow computer few snapshots end in time
-      if (!this.is_crowded) adopted += await forkAndAdopt(this.family(), () => this.mark()) // for the same reason
+      await this.giveUp() // for a history without this action: on a slow computer few snapshots end in time
+      if (!this.is_crowded) adopted += await forkAndAdopt(this.family(), () => this.mark()) // for a history without adoptions, for the same reason
       await this.rest()
       await this.checkFiles()
       await this.rest()
@@ -128,7 +128,7 @@ class History {
     return process
   }
 
-  /** The host refuses machines beyond its capacity, and idle guests can be evicted. */
+  /** The host refuses machines beyond its capacity, and guests rest, so that they can be evicted. */
   private crowd(): void {
     const { host } = this.world
     for (const verb of ['start', 'restore'] as const) {
@@ -199,13 +199,13 @@ class History {
       adopted += await adoptRelative(this.family())
       return
     }
-    if (kind === 'restore') this.died.add(id) // such a restore drops the memory
+    if (kind === 'restore') this.died.add(id) // such a restore discards the memory
     try {
       if (kind === 'restore') await this.world.operate(id, kind, { input: { checkpoint_id: row.checkpoint_id, memory: false } })
       else if (kind === 'fork') this.workspaces.add((await this.world.fork(id)).workspace_id)
       else await this.world.operate(id, kind)
     } catch (error) {
-      // Another operation holds it since the read, or the fork has failed: the API would refuse, or try again.
+      // Another operation may hold the workspace since the read, or the fork may have failed: the API would refuse, or try again.
       if (!isOvertaken(error) && !(error instanceof DeletedError)) throw error
     }
   }
@@ -215,7 +215,7 @@ class History {
     return { world, workspaces, marks, died, told, random: () => this.random() }
   }
 
-  /** The API deletes a snapshot when nothing holds the workspace. No lock: only this history starts operations. */
+  /** Like the API, deletes a snapshot whose workspace no operation holds. No lock: only this history starts operations. */
   private async giveUp(): Promise<void> {
     const { db, clock } = this.world
     const { numAffectedRows } = await sql`update checkpoints set deleted_at = ${clock.now()} where id = (
@@ -238,7 +238,7 @@ class History {
     this.told.push(`${kind} ${entry.id.slice(-4)}`)
     void moves[kind]().then(
       () => this.note(kind, entry.residency, table.get(entry.id)),
-      () => undefined, // a real caller gets the error, and calls again
+      () => undefined, // a real caller would get the error, and call again
     )
   }
 
@@ -264,7 +264,7 @@ class History {
       this.note('freeze', 'resident', process.table.get(id))
       await process.parking.hibernate(process.table.get(id) ?? entry)
     }
-    // A machine whose save has just failed is not tried again for a minute.
+    // A machine whose save has just failed is not saved again for a minute.
     if ((await this.world.workspace(id)).residency === 'resident') return this.wake(id)
     this.note('hibernate', 'resident', process.table.get(id))
     await this.wake(id)
@@ -292,14 +292,14 @@ class History {
     await sql`select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`
       .execute(this.world.db)
-      .catch(() => undefined) // the pool of this connection may be cut too
+      .catch(() => undefined) // the pool of this connection may have been cut too
   }
 
   private pick(): string | undefined {
     return [...this.workspaces][Math.floor(this.random() * this.workspaces.size)]
   }
 
-  /** No later commit may lose it. */
+  /** Writes a mark to disk and memory, which no later commit may lose. */
   private async mark(): Promise<void> {
     const rows = await this.world.db
       .selectFrom('workspaces')
@@ -318,7 +318,7 @@ class History {
         this.marks.set(id, mark)
         for (const place of [files, memory]) place.set('/mark', mark)
       } catch {
-        // the machine died first
+        // the machine died before the write
       }
     }
   }
@@ -343,7 +343,7 @@ class History {
     }
     if (stuck !== undefined) throw new Error(text(`before ${lasted_ms()} ms were over`))
     await this.process?.engine.watch()?.sweep()
-    await this.process?.engine.watch()?.sweep() // removes files that the first sweep settled
+    await this.process?.engine.watch()?.sweep() // removes the files that the first sweep released
     await assertNothingIsLeft(this.world)
   }
 

@@ -16,7 +16,7 @@ export async function everything(world: World, process: Process | null): Promise
   return { now, grants, holds, machines, waiting, engine: process?.engine.state(), known: known(process) }
 }
 
-/** null: there are none. */
+/** @returns null if nothing is in progress */
 export async function unrest(world: World, process: Process | null): Promise<unknown> {
   if (process?.engine.isReady() !== true) return 'the engine is not ready'
   const operations = await world.db.selectFrom('operations').selectAll().where('completed_at', 'is', null).execute()

@@ -16,13 +16,13 @@ export interface AdminEnd {
   stderr: string
 }
 
-/** Excludes the test's environment. The compile cache saves half of a command's half second. */
+/** Excludes the test's environment, except the compile cache, which saves half of a command's half second. */
 export function adminEnvironment(places: AdminPlaces): NodeJS.ProcessEnv {
   const { NODE_COMPILE_CACHE } = process.env
   return { BERTH_ADMIN: JSON.stringify(places), ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }) }
 }
 
-/** Resolves also where the command fails. */
+/** Resolves also if the command fails. */
 export function adminEnd(places: AdminPlaces, ...args: string[]): Promise<AdminEnd> {
   const options = { env: adminEnvironment(places), timeout: patience(BOUND_MS) }
   return new Promise((resolve) => {
@@ -32,7 +32,7 @@ export function adminEnd(places: AdminPlaces, ...args: string[]): Promise<AdminE
   })
 }
 
-/** @returns what it printed, trimmed. @throws its `AdminEnd` as the error's cause */
+/** @returns the trimmed output. @throws an error with the fields of the command's `AdminEnd` */
 export async function admin(database_url: string, ...args: string[]): Promise<string> {
   const end = await adminEnd({ database_url }, ...args)
   if (end.code !== 0) throw Object.assign(new Error(`${args.join(' ')} ended with ${end.code}: ${end.stderr}`), end)

@@ -8,7 +8,7 @@ import { startMainProcess, type MainProcess } from './main-process.ts'
 export type ApiProcess = MainProcess
 
 interface Options {
-  /** Absent: mail goes into a folder. */
+  /** Default: mail is written to a folder. */
   mail?: MailConfig
   stripe?: StripeConfig
   killed_at?: FailpointName

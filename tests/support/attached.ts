@@ -26,9 +26,9 @@ export interface Attached extends AsyncIterable<AttachEvent> {
   socket: WebSocket
   headers: Record<string, string | string[] | undefined>
   say(message: unknown): void
-  /** undefined: it was closed, and everything was read. */
+  /** undefined: closed, and everything was read. */
   next(): Promise<AttachEvent | undefined>
-  /** @returns the newly printed text, once it matches; fails with it after a minute */
+  /** @returns the newly printed text, once it matches; after a minute, fails with this text */
   until(fits: RegExp): Promise<string>
   rest(): Promise<AttachEvent[]>
   closed: Promise<Closed>
@@ -59,7 +59,7 @@ export async function attach(url: string, options: { token?: string; protocols?:
   let answered: Attached['headers'] = {}
   socket.once('upgrade', (response) => (answered = response.headers))
   await once(socket, 'open')
-  socket.on('error', () => undefined) // a broken connection is a close with 1006
+  socket.on('error', () => undefined) // after a break, `close` reports the code 1006
   const next = () => {
     const event = events.shift()
     if (event || over) return Promise.resolve(event)
@@ -97,5 +97,5 @@ export async function attach(url: string, options: { token?: string; protocols?:
   }
 }
 
-/** Latin-1 keeps every byte. */
+/** Latin-1 preserves every byte. */
 export const printed = (event: AttachEvent) => (event.type === 'output' ? Buffer.from(event.data ?? '', 'base64').toString('latin1') : '')

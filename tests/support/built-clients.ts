@@ -1,4 +1,4 @@
-// A test of the sources would miss errors of the bundle.
+// Built, because a test of the sources would miss errors of the bundle.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'

@@ -16,7 +16,7 @@ const FLAGS = [
 ] // prettier-ignore
 const ANSWER_MS = 120_000
 
-/** The image has a browser, so that the test need not install one. Its mount namespace ends with it. */
+/** Runs Chromium from the image, so that the test need not install one. The mounts end with its mount namespace. */
 const START = `
 set -e
 mount -t erofs -o ro,loop "$IMAGE" "$ROOT" || mount -t erofs -o ro "$IMAGE" "$ROOT"
@@ -65,7 +65,7 @@ function speak(child: ChildProcess, ended: Promise<void>) {
   const waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>>>()
   let rest = ''
   let last_id = 0
-  to.on('error', () => undefined) // its end rejects pending requests
+  to.on('error', () => undefined) // the end of the process rejects the pending requests
   from.setEncoding('utf8')
   from.on('data', (text: string) => {
     const messages = (rest + text).split('\0')

@@ -58,7 +58,7 @@ export async function runCommands(page: string, where: Where): Promise<Sampled> 
   })
 }
 
-/** A `text` block is the output of the samples since the previous one, which do the same in several languages. */
+/** A `text` block is the output of the samples since the previous one. These samples do the same in several languages. */
 function readPage(page: string, language: string): { blocks: string[]; prints: string } {
   const text = readFileSync(path.join(ROOT, page), 'utf8')
   const blocks: string[] = []
@@ -66,7 +66,7 @@ function readPage(page: string, language: string): { blocks: string[]; prints: s
   let since: string[] = []
   for (const [, name = '', block = ''] of text.matchAll(/^```(\w+)\n(.*?)^```$/gms)) {
     if (name === language) blocks.push(block)
-    if (block.startsWith('export BERTH_URL=')) continue // it sets up, and prints nothing
+    if (block.startsWith('export BERTH_URL=')) continue // this sample only sets up, and prints nothing
     if (name !== 'text') since.push(name)
     else {
       if (since.includes(language)) prints += block

@@ -89,7 +89,7 @@ export interface Client {
   api_key: string
   api<T = Record<string, unknown>>(path: string, options?: RequestOptions): Promise<Answer<T>>
   open(key: string, body?: Record<string, unknown>): Promise<OpenedWorkspace>
-  /** Waits until its operation ends. */
+  /** Waits until the operation has ended. */
   operate(
     path: string,
     options?: RequestOptions,
@@ -158,7 +158,7 @@ export function createClient(base_url: string, api_key: string): Client {
         operation_id ??= opened.operation?.id ?? null
         if (status === 200 && opened.cell_endpoint && opened.tool_token)
           return { id: opened.workspace.id, endpoint: opened.cell_endpoint, token: opened.tool_token.token, operation_id }
-        // A busy computer may take longer than a call waits. A failed open is not retried.
+        // A busy computer may take longer than a call waits, so the open is repeated. A failed open is not.
         const begins = status === 202 && opened.operation !== null && !isTerminal(opened.operation.state)
         if (!begins || performance.now() > deadline_ms) throw new Error(`open answered ${status}: ${JSON.stringify(opened)}`)
       }
@@ -183,7 +183,7 @@ export function createClient(base_url: string, api_key: string): Client {
       })
       const out = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
       let exit: OutputEvent | null = null
-      // Reads to the end: leaving a stream early closes its connection.
+      // Reads to the end, because leaving a stream early closes its connection.
       for await (const event of ndjson(response)) {
         if (event.type === 'output' && event.stream) out[event.stream].push(Buffer.from(event.data ?? '', 'base64'))
         if (event.type === 'error') throw new Error(`output ended with ${JSON.stringify(event)}`)

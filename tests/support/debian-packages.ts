@@ -7,7 +7,7 @@ import { patience } from './patience.ts'
 const run = promisify(execFile)
 const SUITE = 'bookworm'
 
-/** Uses the local apt. @returns the reason if that is impossible, else undefined */
+/** Downloads packages with this computer's apt. @returns the reason if that is impossible, else undefined */
 export async function debianPackages(folder: string, names: readonly string[]): Promise<string | undefined> {
   const codename = /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1]
   if (codename !== SUITE) return `this computer is no ${SUITE}`

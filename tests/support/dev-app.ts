@@ -1,4 +1,4 @@
-/** Both use WebSockets and only Python's standard library. */
+/** Its two pages use WebSockets, and only Python's standard library. */
 export const DEV_APP = `
 import base64, hashlib, http.server, os, pty, threading, time
 

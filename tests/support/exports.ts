@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { World } from '../api/support.ts'
 
-/** The archive has other content. */
+/** The stored bytes are no real archive. */
 export async function readyExport(
   { database, ids, clock }: Pick<World, 'database' | 'ids' | 'clock'>,
   of: { organization_id: string | null; requested_by: string },
@@ -20,7 +20,7 @@ export async function readyExport(
   return id
 }
 
-/** Those under test are the older ones of each half. */
+/** The exports under test are the older ones of each half. */
 export async function manyExports({ database, ids, clock, a, b }: World, many: number, person_id: string): Promise<void> {
   const [somebody, now] = [ids.next(), clock.now()]
   const db = database.superuser

@@ -11,7 +11,7 @@ export interface SmallFileSystem {
 
 export function smallFileSystem(size_gib: number): SmallFileSystem {
   const directory = mkdtempSync(path.join(tmpdir(), 'berth-small-'))
-  chmodSync(directory, 0o755) // the service's users must pass through
+  chmodSync(directory, 0o755) // the users of the service must pass through this folder
   const image = path.join(directory, 'image')
   const mounted = path.join(directory, 'mounted')
   mkdirSync(mounted)
@@ -27,10 +27,13 @@ export function smallFileSystem(size_gib: number): SmallFileSystem {
   }
 }
 
-/** Only a write shows exactly when the disk is full; blocks before are only allocated. */
+/** Only a write shows exactly when the disk is full, so the bytes before are only allocated. */
 const WRITTEN_BYTES = 128 << 20
 
-/** Leaves `left_bytes`. It yields to the event loop for seconds: connections that end must be noticed, or the next call would use one. */
+/**
+ * Fills the file system except `left_bytes`. Between writes, other code can notice that connections have ended: the next call would use
+ * one.
+ */
 export async function fillFileSystem(directory: string, left_bytes = 0): Promise<{ free(): void }> {
   const file = path.join(directory, 'berth-test-filler')
   const fd = openSync(file, 'w')

@@ -1,4 +1,4 @@
-// Each guide's samples have a test that runs them, or a reason why none can.
+// Each guide's samples need a test that runs them, or a reason why no test can.
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -25,7 +25,7 @@ export const TASK_PAGES: Readonly<Record<string, readonly ('ts' | 'python' | 'sh
   watch: ['ts', 'python'],
 }
 
-/** Runs all samples of a page in a language, except those in `NOT_RUN`. */
+/** Tests that run all samples of a page in these languages, except those in `NOT_RUN`. */
 export const RUN_BY: readonly { page: string; languages: readonly string[]; test: string }[] = [
   ...Object.entries(TASK_PAGES).map(([page, languages]) => ({ page: `${page}.md`, languages, test: 'acceptance/tasks.test.ts' })),
   { page: 'egress.md', languages: ['ts', 'python', 'sh'], test: 'acceptance/guides.test.ts' },
@@ -109,7 +109,7 @@ export const NOT_RUN: readonly { page: string; begins: string; because: string }
   },
 ]
 
-/** Tests set the address in the environment. */
+/** Not run, because tests set the address in the environment. */
 export const isSetUp = ({ text }: Sample) => /^export (BERTH|BERTH_URL|URL)=/.test(text)
 
 export function samplesOf(page: string): Sample[] {

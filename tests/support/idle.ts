@@ -3,7 +3,7 @@ import type { Client, OpenedWorkspace } from './client.ts'
 import type { Service } from './service.ts'
 import { patience } from './patience.ts'
 
-/** Every past gap was too long to wait for. */
+/** Timeout when every past gap was too long to wait for. */
 export const SHORTEST_TIMEOUT_SECONDS = LIMITS.idle.adaptive_seconds_min
 const UNTIL_MS = 120_000
 
@@ -43,7 +43,7 @@ export async function idleOf(client: Client, workspace: OpenedWorkspace): Promis
   return (await client.tool<Idle>(workspace, '/idle')).body
 }
 
-/** The idle clock ticks every five seconds. */
+/** Suspends come at the idle clock's ticks, every five seconds. */
 export async function suspendsOf(client: Client, workspace_id: string, count: number): Promise<IdleOperation> {
   for (const end_ms = performance.now() + patience(UNTIL_MS); ;) {
     const { body } = await client.api<{ data: IdleOperation[] }>(`/v1/workspaces/${workspace_id}/operations?kind=suspend`)

@@ -40,7 +40,7 @@ function answer(question: Buffer, names: Record<string, string>): Buffer {
   const header = Buffer.from(question.subarray(0, HEADER_BYTES))
   header.writeUInt16BE(address === undefined ? 0x8183 : 0x8180, 2)
   header.writeUInt16BE(is_answered ? 1 : 0, 6)
-  header.writeUInt32BE(0, 8) // only the answer section
+  header.writeUInt32BE(0, 8) // the answer has only the answer section
   const record = Buffer.alloc(16)
   record.writeUInt16BE(0xc000 + HEADER_BYTES, 0)
   record.writeUInt16BE(A, 2)

@@ -1,4 +1,4 @@
-// `internet-server.ts FOLDER` prints a line a request, and ends with its stdin.
+// `internet-server.ts FOLDER` prints a line for each request, and ends with its stdin.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
@@ -29,7 +29,7 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   repository(request, response, url)
 }
 
-/** 400 bytes a second, for half seconds, catching up if late. The connection then stays open. */
+/** Sends 400 bytes a second in two pieces, catching up if late. The connection then stays open. */
 function trickle(response: ServerResponse, times: number): void {
   const began_ms = performance.now()
   let sent = 0

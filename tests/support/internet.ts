@@ -9,7 +9,7 @@ import { patience } from './patience.ts'
 /** The internet never routes this range: packets reach the test's namespace or nothing. */
 export const INTERNET_ADDRESS = '203.0.113.10'
 export const OTHER_ADDRESS = '203.0.113.11'
-/** In the server's certificate, besides its addresses. */
+/** In the server's certificate, as are its addresses. */
 export const INTERNET_HOST = 'api.example.com'
 export const OTHER_HOST = 'other.example.com'
 
@@ -73,7 +73,7 @@ function makeCertificate(folder: string): void {
   execFileSync('openssl', [...request, ...key, '-out', path.join(folder, 'cert.pem')], { stdio: 'ignore', timeout: patience(60_000) })
 }
 
-/** The first line: the server listens. Each later line is a visit. */
+/** First line: the server listens. Each later line is a visit. */
 function follow(server: ChildProcess & { stdout: NonNullable<ChildProcess['stdout']> }) {
   const visits: Visit[] = []
   const waiting = new Set<() => void>()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 /**
  * Writes a program that wraps and unwraps like a key service's client, with its own key.
- * @returns its path. While a file `away` is in its folder, the service is unavailable.
+ * @returns its path. While a file `away` is in the folder, the service is unavailable.
  */
 export async function keyService(directory: string): Promise<string> {
   const program = join(directory, 'kms')

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
 const BLOCKS = 50 * 16
-/** Two installations of one test never share a range. */
+/** Counts up, so that two installations of one test never share a range. */
 let block = randomInt(0, BLOCKS)
 
 export function freeMachineNetwork(): string {

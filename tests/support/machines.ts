@@ -9,9 +9,9 @@ type Machine = Inventory['machines'][number]
 export const OWN_ADDRESS = `python3 -c 'import socket; s = socket.socket(2, 2); s.connect(("203.0.113.1", 9)); print(s.getsockname()[0])'`
 
 export interface Machines {
-  /** undefined: there is no machine. */
+  /** undefined: the workspace has no machine. */
   stateOf(workspace_id: string): Promise<Machine['state'] | undefined>
-  /** All waiters share the queries. */
+  /** All callers share the queries. */
   until(what: string, limit_ms: number, holds: (machines: Machine[]) => boolean): Promise<void>
   untilNoNetwork(slot: string, limit_ms: number): Promise<void>
 }

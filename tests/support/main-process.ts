@@ -10,7 +10,7 @@ export interface MainProcess extends AsyncDisposable {
   base: string
   ended: Promise<NodeJS.Signals | null>
   kill(): Promise<void>
-  /** Like the supervisor: it may finish its work. */
+  /** As the supervisor does: the process may finish its work. */
   stop(): Promise<void>
 }
 
@@ -21,7 +21,7 @@ const SERVES = {
 
 /**
  * @param config_path file to write the configuration to
- * @returns when it serves
+ * @returns when the process serves
  */
 export async function startMainProcess(
   name: 'api' | 'cell',

@@ -7,7 +7,7 @@ import { createIds } from '../../service/lib/ids.ts'
 import { systemClock } from '../../service/lib/clock.ts'
 
 /**
- * For service/cell/metering/killed.test.ts. Every second step is twenty minutes later, and usage continues from the last stored reading.
+ * Program of service/cell/metering/killed.test.ts. Every second step is twenty minutes later. Usage continues from the last stored reading.
  */
 const given = JSON.parse(process.argv[2] ?? '') as {
   database: DatabaseOptions

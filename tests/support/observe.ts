@@ -1,4 +1,4 @@
-// Loaded before every test file (`--import`) when the runner collects observations: records responses to any HTTP client as lines of the
+// Loaded before every test file (`--import`) when the runner collects observations. It records responses to any HTTP client as lines of the
 // ledger.
 import { channel } from 'node:diagnostics_channel'
 import type { ClientRequest, IncomingMessage } from 'node:http'
@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { OBSERVED_VARIABLE, streamsEvents, type Exchange } from '../ledger/exchange.ts'
 
-/** An error event is short and the last of its stream. */
+/** Only the last characters count: an error event is short and the last of its stream. */
 const TEXT_CHARACTERS_MAX = 1 << 16
 
 const directory = process.env[OBSERVED_VARIABLE]
@@ -17,7 +17,7 @@ let observations: typeof import('../ledger/observations.ts') | undefined
 
 function note(exchange: Exchange): void {
   if (directory === undefined) return
-  // Loading every route takes half a second, and many files need none.
+  // Loads the routes on demand: that takes half a second, and many files need none.
   observations ??= require('../ledger/observations.ts') as typeof import('../ledger/observations.ts')
   const fresh = observations.observedLines(exchange).filter((line) => !noted.has(line))
   for (const line of fresh) noted.add(line)
@@ -57,7 +57,7 @@ channel('undici:request:bodyChunkReceived').subscribe((message) => {
 })
 channel('undici:request:trailers').subscribe((message) => fetched.get((message as Fetched).request)?.end())
 
-// The body of an http.request() is taken at the parser's push: a listener would make a paused stream flow.
+// The parser's push is wrapped to read the body of an http.request(), because a listener would make a paused stream flow.
 channel('http.client.response.finish').subscribe((message) => {
   const { request, response } = message as { request: ClientRequest; response: IncomingMessage }
   const content_type = response.headers['content-type'] ?? ''
@@ -70,7 +70,7 @@ channel('http.client.response.finish').subscribe((message) => {
   }
 })
 
-// A WebSocket's error message before a close counts as a refusal; its close code is the status plus 4000.
+// A WebSocket's error message before its close counts as a refusal. Its close code is 4000 plus the status.
 function noteSocket(url: string, text: string): void {
   const { pathname, search } = new URL(url)
   note({ method: 'GET', path: pathname + search, status: 101, content_type: 'websocket', text })
@@ -92,7 +92,7 @@ if (sockets !== null) {
   const { prototype } = sockets.WebSocket
   const emit = prototype.emit
   prototype.emit = function (this: Socket, event, ...values) {
-    // A server's own socket has no url.
+    // Skips a server's own sockets, which have no url.
     if (this.url !== undefined && (event === 'message' || event === 'open')) noteSocket(this.url, event === 'open' ? '' : String(values[0]))
     return emit.call(this, event, ...values)
   }

@@ -5,7 +5,7 @@ import path from 'node:path'
 export interface OtherPrograms extends Disposable {
   folder: string
   engine(): string
-  /** The same code with another version is another engine to gVisor. */
+  /** To gVisor, the same code with another version is another engine. */
   engineOf(first: string, version: string): string
   agent(): string
 }
@@ -36,7 +36,7 @@ export function otherPrograms(): OtherPrograms {
   }
 }
 
-/** Of the same length, to be replaced in the binary. */
+/** Of the same length, to replace the version in the binary. */
 export function otherVersion(first: string, ...letters: [string, string]): string {
   const [letter, instead] = letters
   return first.slice(0, -1) + (first.endsWith(letter) ? instead : letter)

@@ -1,13 +1,13 @@
-// Limits are written for a quiet computer with two processors; a slower or busy one gets proportionally more time.
+// Limits are written for an unloaded computer with two processors. A slower or busier one gets proportionally more time.
 import { readFileSync } from 'node:fs'
 
-/** The runner rewrites the factor every few seconds. */
+/** Names the file of the factor, which the runner rewrites every few seconds. */
 export const SLOWNESS_VARIABLE = 'BERTH_TEST_SLOWNESS_FILE'
 const LOOK_MS = 1000
 
 let seen = { at_ms: -LOOK_MS, slowness: 1 }
 
-/** At least 1. */
+/** Factor of limits, at least 1. */
 export function slowness(): number {
   const file = process.env[SLOWNESS_VARIABLE]
   if (file === undefined) return 1
@@ -19,7 +19,7 @@ export function patience(quiet_ms: number): number {
   return Math.ceil(quiet_ms * slowness())
 }
 
-/** @returns whether time is left; it counts less while the computer is slow */
+/** @returns whether time is left. Time counts less while the computer is slow. */
 export function patiently(quiet_ms: number): () => boolean {
   let left_ms = quiet_ms
   let last_ms = performance.now()
@@ -36,6 +36,6 @@ function read(file: string): number | undefined {
     const number = Number(readFileSync(file, 'utf8'))
     return number >= 1 ? number : undefined
   } catch {
-    return undefined // it is being written, or the runner has ended
+    return undefined // the file is being written, or the runner has ended
   }
 }

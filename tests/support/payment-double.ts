@@ -1,6 +1,6 @@
-// A double of Stripe's API for the official client (stripe-mock has no state), with the calls of service/api/money/payment/stripe.ts, by
-// the API's documentation. A repeated idempotency key returns the first response. It takes no cards, makes no invoices of subscriptions,
-// and does not check calls that this service never makes.
+// A double of Stripe's API for the official client (stripe-mock has no state), with the calls of service/api/money/payment/stripe.ts, as
+// documented. A repeated idempotency key returns the first response. The double takes no cards, makes no invoices of subscriptions, and
+// does not check calls that this service never makes.
 import { createHmac, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ export interface PaymentDouble extends AsyncDisposable {
   config: { secret_key: string; webhook_secret: string; api_url: string; return_url: string }
   things: Map<string, Thing>
   calls: string[]
-  /** `refuses`: 500 to everything. `hangs_up`: closes connections without an answer. */
+  /** `refuses`: answers 500 to every call. `hangs_up`: closes connections without an answer. */
   mood: 'serves' | 'refuses' | 'hangs_up'
   before_answer: (at: string) => Promise<void>
   forgetKeys(): void

@@ -11,7 +11,7 @@ interface Plan {
   Plans?: Plan[]
 }
 
-/** @param plan `generic` for any values, or `custom` for the given ones */
+/** @param plan `generic`: planned for any values; `custom`: for the given ones */
 export function counting(superuser: Db, table: string, plan: 'generic' | 'custom') {
   const counted = { rows: 0, scanned: new Set<string>() }
   const rows = async <Row>(_name: string, text: string, values: unknown[]): Promise<Row[]> =>

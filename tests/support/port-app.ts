@@ -1,4 +1,4 @@
-/** Its counter is only in memory. */
+/** The counter is only in memory, so a restart would show. */
 export const PORT_APP = `
 import base64, hashlib, http.server, json, sys
 

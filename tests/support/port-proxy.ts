@@ -17,7 +17,7 @@ export interface CellFrame {
 export interface PortProxy extends Disposable {
   readonly said: CellFrame[]
   readonly closed: boolean
-  /** false: a test answers settle frames. */
+  /** false: the test answers settle frames. */
   settles: boolean
   say(frame: object): void
   write(text: string): void
@@ -42,7 +42,7 @@ export async function portProxy(path: string): Promise<PortProxy> {
     for (const { settle } of heard) if (settle !== undefined && proxy.settles) say({ settled: { id: settle.id } })
   })
   socket.on('close', () => (closed = true))
-  socket.on('error', () => undefined) // its close is what counts
+  socket.on('error', () => undefined) // the end of the connection counts, which `close` reports
   const { promise: connected, resolve } = Promise.withResolvers<void>()
   socket.once('connect', resolve)
   await connected

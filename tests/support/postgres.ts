@@ -10,7 +10,7 @@ import { migrate } from '../../service/db/migrate.ts'
 import { clusterConfiguration, ensureCluster, ensurePostgres, type OsUser, POSTGRES_SUPERUSER } from '../../tools/setup/postgres.mjs'
 import { patience } from './patience.ts'
 
-/** A migrated database in a real PostgreSQL. `api` and `cell` use the roles of those processes. `await using` drops it. */
+/** A migrated database in a real PostgreSQL. `api` and `cell` have the roles of these processes. `await using` drops it. */
 export interface TestDatabase extends AsyncDisposable {
   url: string
   superuser: Db
@@ -23,27 +23,27 @@ export interface TestDatabase extends AsyncDisposable {
 
 export interface TestServer {
   socket_dir: string
-  /** Many files use it, so slowness does not mean that it is down. A file with its own server may stop it. */
+  /** Many files use it, so a slow server is not down. A file may stop only its own server. */
   shared: boolean
   url(database: string): string
   stop(): void
 }
 
 const MIGRATED = 'migrated'
-/** Many files run in parallel. */
+/** For the shared server, which many files use in parallel. */
 const PATIENT_MS = 30_000
 /** Socket folder of the runner's server. */
 export const SHARED_SERVER_VARIABLE = 'BERTH_TEST_POSTGRES'
 
 let server: Promise<TestServer> | undefined
 
-/** The file may stop or kill it without affecting others. */
+/** Starts a server that only this file uses, and may stop or kill. */
 export function startOwnServer(): Promise<TestServer> {
   server = startTestServer()
   return server
 }
 
-/** Takes 40 ms. The first call of a process may start the server (about a second). */
+/** Takes 40 ms. The first call of a process may start the server, which takes about a second. */
 export async function freshDatabase(): Promise<TestDatabase> {
   server ??= sharedServer() ?? startTestServer()
   const { url, shared } = await server
@@ -78,7 +78,7 @@ function openTestDatabase(url: string, name: string, shared: boolean, command: (
   }
 }
 
-/** Has the migrated template database. It ends with this process, even if that is killed. */
+/** The server has the migrated template database. It ends with this process, even if this is killed. */
 export async function startTestServer(): Promise<TestServer> {
   const bin_dir = await ensurePostgres({ cache_dir: process.env['BERTH_CACHE_DIR'] ?? '/var/cache/berth' })
   const folder = mkdtempSync('/tmp/berth-test-pg-')
@@ -91,7 +91,7 @@ export async function startTestServer(): Promise<TestServer> {
     bin_dir,
     data_dir: join(folder, 'data'),
     user,
-    // Test data may be lost in a crash; all else is like a real server.
+    // Without fsync, test data may be lost in a crash. Everything else is like a real server.
     configuration: clusterConfiguration({ socket_dir, settings: { fsync: 'off', full_page_writes: 'off', max_connections: 400 } }),
     hba: 'local all all trust\n',
     ident: '',
@@ -129,13 +129,13 @@ function sharedServer(): Promise<TestServer> | undefined {
 
 function startServer(user: OsUser, postgres: string, data_dir: string): ChildProcess {
   const identity = process.getuid?.() === user.uid ? [] : ['--reuid', String(user.uid), '--regid', String(user.gid), '--clear-groups']
-  // The parent-death signal also covers a killed test process: SIGQUIT ends the server at once.
+  // The parent-death signal also covers a killed test process: SIGQUIT then ends the server at once.
   const child = spawn('setpriv', [...identity, '--pdeathsig', 'QUIT', '--', postgres, '-D', data_dir], { stdio: 'ignore', cwd: '/' })
   child.unref()
   return child
 }
 
-/** Synchronous: no asynchronous code runs while a process exits. A running server would write into the folder again. */
+/** A running server would write into the folder again. The wait is synchronous, because no asynchronous code runs while a process exits. */
 function waitForEnd(pid: number | undefined): void {
   const still = new Int32Array(new SharedArrayBuffer(4))
   for (let tries = 0; tries < 6000 && isRunning(pid); tries += 1) Atomics.wait(still, 0, 0, 10)
@@ -143,7 +143,7 @@ function waitForEnd(pid: number | undefined): void {
 
 function isRunning(pid: number | undefined): boolean {
   try {
-    return !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')) // a zombie has ended; this process no longer reaps it
+    return !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')) // a zombie has ended, and this process no longer reaps it
   } catch {
     return false // no such process
   }
@@ -176,7 +176,7 @@ async function administer(url: string, statement: string): Promise<void> {
   }
 }
 
-/** PostgreSQL refuses to run as root and needs an existing user. */
+/** PostgreSQL refuses to run as root, and needs an existing user. */
 function serverUser(): OsUser {
   const own = userInfo()
   if (own.uid !== 0) return own

@@ -4,7 +4,7 @@ import { patiently, slowness } from './patience.ts'
 
 export { startTimeOf }
 
-/** A zombie has ended. */
+/** A zombie counts as ended. */
 export function isRunning(pid: number): boolean {
   return startTimeOf(pid) !== undefined
 }
@@ -14,7 +14,7 @@ export function residentBytes(pid: number): number {
   return Number(kib) * 1024
 }
 
-/** Every 20 ms. Throws errors of `condition`. The limit is for a quiet computer. */
+/** Polls every 20 ms, and throws errors of `condition`. The limit is for an unloaded computer. */
 export async function until(what: string, limit_ms: number, condition: () => boolean | Promise<boolean>): Promise<void> {
   for (const goesOn = patiently(limit_ms); !(await condition()); await new Promise((resolve) => setTimeout(resolve, 20))) {
     if (!goesOn()) throw new Error(`${what}: not within ${limit_ms} ms of a quiet computer (it is ${slowness().toFixed(1)} times as slow)`)

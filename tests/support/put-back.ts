@@ -3,8 +3,8 @@ import type { Db } from '../../service/db/database.ts'
 
 /**
  * Saves every row and the fence sequence, like a dump.
- * @param db of a superuser
- * @returns a function that restores them and removes later rows
+ * @param db a superuser's database
+ * @returns a function that restores the saved rows and removes later ones
  */
 export async function dumpRows(db: Db): Promise<() => Promise<void>> {
   const schema = `dump_${(await nextFence(db)).toString()}`

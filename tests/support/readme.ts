@@ -44,7 +44,7 @@ export async function printedBy({ script }: Printed, service: { base_url: string
 
 export interface Stage {
   begin: string
-  /** Bash lines before a line with this beginning, such as for a mail. */
+  /** Bash lines to insert before the line with this beginning. */
   before?: Readonly<Record<string, string>>
   env: Record<string, string>
 }

@@ -21,7 +21,7 @@ import { sweepServers, sweepServices } from './sweep.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const BOUND_LOOK_MS = 1000
 
-// Without npm: start again inside an enclosure.
+// Without npm, the program starts again inside an enclosure.
 if (process.env[INSIDE_VARIABLE] === undefined && canEnclose()) {
   const { BERTH_TEST_HOSTD: hostd } = process.env
   const command = [process.execPath, ...process.execArgv, import.meta.filename, ...process.argv.slice(2)]

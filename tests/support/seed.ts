@@ -8,7 +8,7 @@ export function testSeed(asked = process.env['BERTH_TEST_SEED'] ?? '1'): number 
   return seed
 }
 
-/** From 0 up to 1 (mulberry32). */
+/** From 0, and below 1 (mulberry32). */
 export function generatorOf(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -10,15 +10,15 @@ export interface GuestPlace {
   agent_key: string
 }
 
-/** The fake host does not simulate these. */
+/** The fake host does not simulate guests' places. */
 export interface Guests {
   of(subject: Subject): Promise<GuestPlace>
   copied(from: Subject, to: Subject): void
-  /** Its connections have ended too. */
+  /** The machine's connections have ended too. */
   ended(subject: Subject): void
 }
 
-/** Hostd's protocol on a unix socket, for a cell process that tests may kill. */
+/** Serves hostd's protocol on a unix socket, for a cell process that tests may kill. */
 export async function serveHost(host: FakeHost, guests: Guests, socket: string): Promise<AsyncDisposable> {
   const verbs = verbsOf(host, guests)
   const server = createServer((request, response) => {
@@ -38,11 +38,11 @@ export async function serveHost(host: FakeHost, guests: Guests, socket: string):
   }
 }
 
-// Each verb takes the body that the cell's own link sends.
+// The cell's own link sends the body of each verb.
 // oxlint-disable-next-line typescript/no-explicit-any
 type Work = (body: any) => Promise<unknown>
 
-/** As in service/cell/host/hostd-client.ts, without file-first trees. */
+/** Verbs as in service/cell/host/hostd-client.ts, without file-first trees. */
 function verbsOf(host: FakeHost, guests: Guests): Record<string, Work> {
   const placed = async (machine: Machine): Promise<Machine> => ({ ...machine, ...(await guests.of(machine.subject)) })
   const seen = async (inventory: Inventory): Promise<Inventory> => ({

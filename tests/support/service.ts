@@ -35,7 +35,7 @@ export type ChildName = 'api' | 'cell' | 'hostd' | 'portd' | 'postgres' | 'super
 export interface ServiceOptions {
   /** Chosen by the test, such as on its own file system. */
   data_dir?: string
-  /** As in the configuration file; the defaults suit a small computer. */
+  /** Settings as in the configuration file. The defaults suit a small computer. */
   settings?: Record<string, unknown>
   /** `open.O4:kill9@/marker,hostd/stop.kill:throw`; see service/lib/failpoints.ts. */
   failpoints?: string
@@ -45,7 +45,7 @@ export interface ServiceOptions {
 export interface Service {
   base_url: string
   cell_endpoint: string
-  /** Of project default in organization default, with all tools. */
+  /** Of the project `default` in the organization `default`, with all tools. */
   api_key: string
   instance: string
   data_dir: string
@@ -54,18 +54,18 @@ export interface Service {
   runsc: string
   layer: string
   database_url(): string
-  /** Removes everything it made. @returns what `clean --data` left in the data directory */
+  /** Removes everything that the installation made. @returns what `clean --data` left in the data directory */
   stop(): Promise<string[]>
   /** By SIGTERM; machines keep running. */
   stopProcesses(): Promise<void>
   /** Machines keep running. */
   restart(settings?: Record<string, unknown>): Promise<void>
   pid(child: ChildName): number
-  /** Returns when it is dead. The supervisor restarts every child but not itself. */
+  /** Returns when the process is dead. The supervisor restarts every child, but not itself. */
   kill9(child: ChildName): Promise<void>
   /** Removes all processes, machines, mounts, networks and files below /run, then starts again. */
   reboot(): Promise<void>
-  /** Restarts a killed supervisor. */
+  /** Also restarts a killed supervisor. */
   ready(): Promise<void>
   admin(...args: string[]): Promise<string>
   inventory(): Promise<Inventory>
@@ -74,12 +74,12 @@ export interface Service {
   machine(workspace_id: string): Promise<{ sandbox: string; runsc_root: string }>
   kill_machine(workspace_id: string): Promise<void>
   slots_ready(): Promise<void>
-  /** No more warm sandboxes will get a recent template's disk. */
+  /** Waits until no more warm sandboxes will get a recent template's disk. */
   warm_disks_ready(): Promise<void>
   memory_bytes(child: ChildName): Promise<number>
   metrics(child: 'api' | 'cell'): Promise<Map<string, number>>
   metric_names(): Promise<string[]>
-  /** For this process: only hostd's mount namespace has it mounted. */
+  /** For this process, because only hostd's mount namespace has the pool mounted. */
   pool_path(): string
   pool_file(pattern: string): { read(): Promise<Buffer>; write(bytes: Buffer): Promise<void> }
 }
@@ -87,7 +87,7 @@ export interface Service {
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   mkdirSync(TEST_ROOT, { recursive: true })
   const folder = mkdtempSync(path.join(TEST_ROOT, 'service-'))
-  chmodSync(folder, 0o755) // the database's user passes through
+  chmodSync(folder, 0o755) // the database's user must pass through this folder
   const data_dir = options.data_dir ?? path.join(folder, 'data')
   writeFileSync(path.join(folder, 'owner'), JSON.stringify({ pid: process.pid, start_time: startTimeOf(process.pid), data_dir }))
   mkdirSync(data_dir, { recursive: true })
@@ -95,7 +95,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const instance = createHash('sha256').update(realpathSync(data_dir)).digest('hex').slice(0, 4)
   const at: Place = { folder, data_dir, run_dir: `/run/berth/${instance}`, instance, settings, failpoints: options.failpoints }
   writeSettings(at)
-  // A test that fails or is ended still removes what it started; the runner removes what a killed one leaves.
+  // A test that fails or is ended still removes its installation. The runner removes that of a killed test.
   const sweep = () => {
     try {
       cleanSync(at)
@@ -103,7 +103,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       process.stderr.write(`${String(error)}\n`) // a throw here would keep the process from ending
     }
   }
-  // Prepended: it must run before the removal of a network that this installation uses (internet.ts).
+  // Prepended, because it must run before the removal of a network that this installation uses (internet.ts).
   process.prependOnceListener('exit', sweep)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1))
   try {
@@ -116,7 +116,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   }
 }
 
-/** Another process started it and will stop it. */
+/** @returns an installation that another process started and will stop */
 export function attachService(reference: string): Service {
   return serviceOf(JSON.parse(reference) as Place, () => undefined)
 }
@@ -295,7 +295,7 @@ async function start(at: Place): Promise<void> {
   const log = path.join(at.folder, 'start.log')
   const output = openSync(log, 'w')
   const flags = ['--data-dir', at.data_dir, ...(at.failpoints === undefined ? [] : ['--failpoints', at.failpoints])]
-  // Own process group: a terminal signal ends the test, and the test ends this.
+  // Own process group: a terminal signal ends the test, which ends this program.
   const child = spawn(process.execPath, [path.join(ROOT, 'tools/start.mjs'), ...flags], {
     env: cleanEnvironment(),
     detached: true,
@@ -322,7 +322,7 @@ async function stopSupervisor(at: Place): Promise<void> {
   await until('the supervisor ends', STOP_MS, () => !isRunning(pid))
 }
 
-/** BERTH_TEST_LOGS names a folder for the logs of every installation. */
+/** Copies the logs of the installation to the folder that BERTH_TEST_LOGS names. */
 async function keepLogs(at: Place): Promise<void> {
   const folder = process.env['BERTH_TEST_LOGS']
   if (folder === undefined) return

@@ -3,7 +3,7 @@ export interface SharedRestarts<Name, How> {
   going: ReadonlyMap<Name, Promise<void>>
 }
 
-/** Concurrent callers share a restart. After a failed one, the next call starts another. */
+/** Concurrent callers share a restart. After a failed restart, the next call starts another. */
 export function sharedRestarts<Name, How>(again: (name: Name, how: How) => Promise<void>): SharedRestarts<Name, How> {
   const going = new Map<Name, Promise<void>>()
   return {

@@ -19,7 +19,7 @@ export const SHARED_SERVICES_VARIABLE = 'BERTH_TEST_SHARED_SERVICES'
 const SERVICES = 2
 /** Two files on one installation find a warm sandbox each, and never wait for capacity. */
 const SETTINGS = { slots: 2, shells: 1, overcommit: 64, memory_overcommit: 8, disk_overcommit: 500, pool_image_gib: 10 }
-/** An operator's command may not name these here. */
+/** Shared resources, which an operator's command may not name. */
 const EVERYBODYS = ['doctor', 'plan', 'default', 'unlimited']
 
 const MAY = [
@@ -28,7 +28,7 @@ const MAY = [
 
 /**
  * Each test file has its own organization, and must not affect others. A file that kills, restarts, fills or counts the whole installation
- * starts its own.
+ * must start its own.
  */
 export interface SharedService extends Pick<Service, (typeof MAY)[number]> {
   organization: string
@@ -55,7 +55,7 @@ export async function startSharedServices(count = SERVICES): Promise<{ env: Reco
   return { env: { [SHARED_SERVICES_VARIABLE]: JSON.stringify(services.map(({ reference }) => reference)) }, stop }
 }
 
-/** A new one if the file runs alone. */
+/** A new installation if the file runs alone. */
 export async function sharedService(): Promise<SharedService> {
   const given = process.env[SHARED_SERVICES_VARIABLE]
   if (given === undefined) {
@@ -77,7 +77,7 @@ interface User {
   api_key: string
 }
 
-/** Admin commands run in this process: a separate one would take a second each. */
+/** Admin commands run in this process, because another would take a second each. */
 async function becomeUser(service: Service): Promise<User> {
   const file = path.basename(process.argv[1] ?? 'test').replace(/\.test\.ts$/, '')
   const slug = `${file}-${randomBytes(4).toString('hex')}`
@@ -110,7 +110,7 @@ function readUsers(service: Service): User[] {
   try {
     return readdirSync(usersOf(service)).map((name) => JSON.parse(readFileSync(path.join(usersOf(service), name), 'utf8')) as User)
   } catch {
-    return [] // there is no user yet, or one is leaving
+    return [] // there is no user yet, or one is being removed
   }
 }
 
@@ -122,7 +122,7 @@ function leastUsed(services: Service[]): Service {
   return chosen
 }
 
-/** Killed files left these running, which would take capacity from later files. */
+/** Removes the workspaces of killed files, which would use capacity that later files need. */
 async function removeEndedUsers(service: Service): Promise<void> {
   for (const user of readUsers(service).filter((user) => !isAlive(user))) await leave(service, user)
 }

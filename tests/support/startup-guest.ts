@@ -14,7 +14,7 @@ export interface StartupGuests {
   agents: Pick<AgentLinks, 'greet' | 'of'>
   link(of: string): AgentLink
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
-  /** Once each, in order. */
+  /** Each started command once, in order. */
   started: (ExecRequest & { workspace_id: string })[]
   canceled: string[]
   behave: (name: string, exec: ExecRequest) => SessionOutcome
@@ -74,7 +74,7 @@ export function startupGuests(): StartupGuests {
         return answerOf(said.length === 0 ? [] : [frame(said, stdout_offset)])
       },
     }
-    return link as AgentLink // a start-up uses no more
+    return link as AgentLink // a start-up uses no other method
   }
   return guests
 }

@@ -10,7 +10,7 @@ import { patience } from './patience.ts'
 export const TEST_ROOT = '/tmp/berth-test-service'
 const CLEAN = path.resolve(import.meta.dirname, '../../tools/clean.mjs')
 const CLEAN_MS = 300_000
-/** A younger folder may be a server's that has not written its pid yet. */
+/** A more recent folder may belong to a server that has not written its pid yet. */
 const STARTING_MS = 60_000
 
 export async function sweepServices(): Promise<void> {
@@ -39,11 +39,11 @@ function serverPid(folder: string): number {
   try {
     return Number.parseInt(readFileSync(path.join(folder, 'data', 'postmaster.pid'), 'utf8'), 10)
   } catch {
-    return 0 // it never started, or ended normally
+    return 0 // the server never started, or ended normally
   }
 }
 
-/** The user's settings must not reach an installation under test, except the cache folder. */
+/** Only the cache folder of the user's settings may reach an installation under test. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   const keep = (name: string) => name !== 'DATABASE_URL' && (!name.startsWith('BERTH_') || name === 'BERTH_CACHE_DIR')
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => keep(name)))
@@ -59,6 +59,6 @@ function readOwner(file: string): Owner | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Owner
   } catch {
-    return undefined // killed before it wrote the file
+    return undefined // the process was killed before it wrote the file
   }
 }

@@ -5,7 +5,7 @@ import { systemClock } from '../../service/lib/clock.ts'
 import { armFailpoints } from '../../service/lib/failpoints.ts'
 import { textFile } from './trees.ts'
 
-/** For service/cell/filetree/trees/faults.test.ts: writes files until it is killed, by a failpoint or from outside. */
+/** Program of service/cell/filetree/trees/faults.test.ts: writes files until it is killed, by a failpoint or by the test. */
 const given = JSON.parse(process.argv[2] ?? '') as { database: DatabaseOptions; folder: string; id: string; failpoint: string }
 const { database, folder, id, failpoint } = given
 const trees = createTrees({ db: openDatabase(database), clock: systemClock, folder })

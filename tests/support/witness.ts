@@ -3,15 +3,15 @@ import type { Client, OpenedWorkspace } from './client.ts'
 
 export interface Testimony {
   pid: number
-  /** Random at its start, and only in its memory. */
+  /** Drawn at the program's start, and only in its memory. */
   nonce: string
   count: number
-  /** Of a deleted file that it holds open. */
+  /** Content of a deleted file that the program holds open. */
   unlinked: string
   canary: string
 }
 
-/** Sleeps between counts, so that its machine can still be parked. */
+/** The program sleeps between counts, so that its machine can still be parked. */
 const PROGRAM = `import json, os, signal, time
 kept = open('/home/user/gone', 'w+')
 os.remove('/home/user/gone')
@@ -33,7 +33,7 @@ while True:
 const START = 'setsid python3 /home/user/witness.py >/dev/null 2>&1 & until [ -s /home/user/pid ]; do sleep 0.05; done'
 const ASK = 'cd /home/user; rm -f said; kill -USR1 $(cat pid) && until [ -s said ]; do sleep 0.05; done; cat said'
 
-/** Outside of any command, which would keep the machine in use. */
+/** Outside of a command, which would keep the machine in use. */
 export async function startWitness(client: Client, workspace: OpenedWorkspace): Promise<Testimony> {
   const { status } = await client.tool(workspace, '/files?path=/home/user/witness.py', { method: 'PUT', bytes: Buffer.from(PROGRAM) })
   assert.equal(status, 200)

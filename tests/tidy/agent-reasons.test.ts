@@ -1,4 +1,4 @@
-// The gateway drops an unknown reason: the client would have the message alone.
+// The gateway drops a reason that it does not know, so the client would have only the message.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'

@@ -14,7 +14,7 @@ export interface Source {
 
 interface Reach {
   file: string
-  /** It names `assert`, or throws. */
+  /** Whether the function names `assert`, or throws. */
   asserts: boolean
   calls: Set<string>
 }
@@ -23,13 +23,13 @@ interface Parsed {
   file: string
   tree: ts.SourceFile
   functions: Map<string, Reach[]>
-  /** The exporting file, and the name there. */
+  /** The exporting file, and the name in it. */
   imports: Map<string, { from: string; name: string }>
 }
 
 const TESTS = ['test', 'it']
 
-/** Calls are followed to any depth, in the same file and into imported sources. A test that is not found may still prove nothing. */
+/** Follows calls to any depth, in the same file and into imported sources. A test that is not found may still prove nothing. */
 export function toothlessTests(sources: readonly Source[]): Toothless[] {
   const files = new Map(sources.map((source) => [source.file, parsed(source)]))
   return [...files.values()]
@@ -102,7 +102,7 @@ function reachOf(file: string, node: ts.Node): Reach {
     if (ts.isThrowStatement(each) || (ts.isIdentifier(each) && each.text === 'assert')) reach.asserts = true
     if (ts.isCallExpression(each)) reach.calls.add(calledName(each))
   })
-  if (ts.isIdentifier(node)) reach.calls.add(node.text) // a test may get a function by its name
+  if (ts.isIdentifier(node)) reach.calls.add(node.text) // a test may pass a function by its name
   return reach
 }
 

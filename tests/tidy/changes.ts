@@ -8,10 +8,10 @@ export interface Unrecorded {
 
 const WRITERS = new Set(['insertInto', 'updateTable', 'deleteFrom', 'mergeInto'])
 const WRITING_SQL = /\b(insert\s+into|delete\s+from|update\s+\w+(\s+(as\s+)?\w+)?\s+set)\b/i
-/** Only `core/changes/mutate.ts` makes it. */
+/** Parameter type that only `core/changes/mutate.ts` makes. */
 const TRANSACTION = 'ChangeTx'
 
-/** By Kysely and by SQL text. A ChangeTx parameter comes from mutate, which records the write. */
+/** Writes by Kysely and by SQL text. A ChangeTx parameter comes from mutate, which records the write. */
 export function unrecordedWrites({ file, text }: { file: string; text: string }): Unrecorded[] {
   const tree = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true)
   const found: Unrecorded[] = []

@@ -2,16 +2,16 @@ import type { Database } from '../../service/db/schema.ts'
 
 export type Growth =
   | { by: `${string} ${string}`; when: string }
-  /** Rows go with another table's row, by its foreign key or by the function that deletes it. */
+  /** Rows are removed with another table's row, by their foreign key or by the function that deletes that row. */
   | { with: keyof Database }
-  /** A limit bounds them, or they are too few to matter. */
+  /** A limit bounds the rows, or they are too few to matter. */
   | { bounded: string }
   | { for_good: string }
 
 const DAYS_30 = '30 days after the end'
 const A_PERSON_DOES = 'written by what a person does by hand, a few hundred bytes each'
 
-/** A table that is missing here grows until the disk is full: name what removes its rows. */
+/** A table that is missing here grows until the disk is full: name the code that removes its rows. */
 export const GROWTH: Record<keyof Database, Growth> = {
   agent_sessions: {
     by: 'service/cell/reconcile/history-store.ts dropOldAgentSessions',

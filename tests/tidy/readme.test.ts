@@ -19,7 +19,7 @@ const sources = (folder: string) =>
 
 const proves = (file: string, title: string) => new RegExp(`^test\\(\\s*'${title}`, 'm').test(read(`tests/${file}`))
 
-/** The condition fails when the limit is gone. A text: why the repository cannot decide it. */
+/** The condition fails when the limit is gone. A text says why the repository cannot decide it. */
 const LIMITS_HELD: readonly [says: string, holds: boolean | string][] = [
   ['what is typed into a terminal while its connection breaks may be lost', 'input has no offsets in the protocol'],
   ['syncs them with `find` and `sha256sum`', /\bfind\b/.test(sources('cli/src')) && sources('cli/src').includes('sha256sum')],

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { test } from 'node:test'
 import { sourceFiles, textOf } from './sources.ts'
 
-/** From top to bottom. A file may import its own room and rooms to the right, types included. */
+/** Rooms from top to bottom. A file may import only its own room and rooms to the right, types included. */
 const ORDERS: Readonly<Record<string, readonly string[]>> = {
   'service/api/': ['', 'site', 'lifecycle', 'templates', 'money', 'workspaces', 'records', 'access', 'calls'],
   'service/cell/': [

@@ -5,9 +5,9 @@ import { bannedIn, commentsOf } from './words.ts'
 
 /** Changing a byte of machine/runsc would change the engine's digest. */
 const HELD = /^(service|contract|sdk|cli|tools|machine\/(?!runsc\/)|examples)/
-/** Its comments are the contract's descriptions. */
+/** Omitted, because its comments are the contract's descriptions. */
 const GENERATED = 'sdk/typescript/src/schemas.ts'
-/** The user named nobody, which is no actor. */
+/** The system's user `nobody` is no vague actor. */
 const USER_NOBODY = /0: nobody$|^\/\/ nobody is the uid/
 
 test('comments name their actors, and use the words of the field', () => {

@@ -31,10 +31,10 @@ export interface Seen {
 
 export interface Fixture {
   schema: string
-  /** When its answers were given. */
+  /** Time at which the answers were given. */
   taken_at: string
   callers: Callers
-  /** In hexadecimal digits. */
+  /** The secret in hexadecimal digits. */
   service_secret: string
   answers: Seen[]
   repeats: Repeat[]
@@ -54,7 +54,7 @@ export async function readFixture(release: string): Promise<{ fixture: Fixture; 
   return { fixture: JSON.parse(fixture) as Fixture, rows }
 }
 
-/** Migrations never change. */
+/** Made from the migrations, which never change. */
 export async function oldDatabase(schema: string, rows: string): Promise<TestDatabase> {
   const database = await freshDatabase()
   const client = new pg.Client({ connectionString: database.url })
@@ -103,7 +103,7 @@ export interface Served extends AsyncDisposable {
   repeat(request: Repeat): Promise<{ status: number; body: unknown; replayed: string | null }>
 }
 
-/** At the time at which it was left. */
+/** As at the time at which its release left it. */
 export async function serve(database: TestDatabase, { taken_at, callers, service_secret }: Omit<Fixture, 'answers'>): Promise<Served> {
   const keys_dir = await mkdtemp(join(tmpdir(), 'berth-upgrade-'))
   await writeFile(join(keys_dir, 'service-secret'), Buffer.from(service_secret, 'hex'), { mode: 0o600 })

@@ -40,7 +40,7 @@ async function everyRow({ superuser }: TestDatabase, keys: { table: string; key:
   return all
 }
 
-/** A migration rewrites them. */
+/** Columns that a migration rewrites. */
 const SAID_OTHERWISE = [
   ['plans', 'refuses_starts'], // missing limits are named
   ['idempotency_entries', 'outcome'], // the caller moved to another column; the next test repeats the requests
@@ -50,7 +50,7 @@ function isSaidOtherwise(row: string, column: string): boolean {
   return SAID_OTHERWISE.some(([table, name]) => row.startsWith(`${table} `) && column === name)
 }
 
-/** Drops new fields at every depth: a later release may answer more. */
+/** Drops new fields at every depth, because a later release may answer more. */
 function asFarAs(old: unknown, now: unknown): unknown {
   if (Array.isArray(old) && Array.isArray(now)) return now.map((one, at) => asFarAs(old[at], one))
   if (!isObject(old) || !isObject(now)) return now
@@ -159,7 +159,7 @@ for (const release of releases()) {
       assert.deepEqual([...after.keys()], [...before.keys()])
       for (const [id, { cell, observed_state, desired_state, key }] of before) {
         const is_here = cell === 'one'
-        // On a new computer, workspaces that ran have no machine, and nothing else has changed.
+        // On a new computer, workspaces that ran have no machine, so they fail. Nothing else has changed.
         const lost = is_here && observed_state === 'running' && key !== 'hibernated'
         assert.deepEqual(after.get(id), { cell, key, observed_state: lost ? 'failed' : observed_state, desired_state }, key)
       }

@@ -5,13 +5,13 @@ import { layoutOf } from '../setup/config.mjs'
 import { CLONE } from '../setup/packages.mjs'
 import { contentsOf, copy, DATABASE, FORMAT, KEPT, POOL, sync, writeDurably } from './contents.mjs'
 
-/** Requires the supervisor's lock. `target` appears only when the copy is complete and on disk. A failure leaves nothing. */
+/** Requires the supervisor's lock. The folder `target` appears only when the copy is complete and on disk. A failure leaves nothing. */
 export async function backup({ settings, folder: target, log, signal }) {
   if (await exists(target)) throw new Error(`${target} is there already: a backup has a name of its own.`)
   const names = await namesOf(settings, layoutOf(settings))
   await checkAtRest(layoutOf(settings))
   const unfinished = join(dirname(target), `.${basename(target)}.unfinished`)
-  await rm(unfinished, { recursive: true, force: true }) // left by a backup that was killed
+  await rm(unfinished, { recursive: true, force: true }) // a backup that was killed may have left this folder
   try {
     await mkdir(join(unfinished, 'data'), { recursive: true, mode: 0o700 })
     await fill(unfinished, names, { settings, log, signal })
@@ -31,7 +31,7 @@ async function fill(unfinished, names, { settings, log, signal }) {
     const step = () => copy(join(settings.data_dir, name), join(data, name), { sparse: name === POOL, signal })
     await timed(log, `${name} is copied`, step)
   }
-  // Of the source: a restore also detects errors of the copy.
+  // Digests are computed from the source, so that a restore also detects errors of the copy.
   const contents = await timed(log, 'digests are taken', () => contentsOf(settings.data_dir, names, signal))
   const { version } = JSON.parse(await readFile(join(CLONE, 'package.json'), 'utf8'))
   const database = settings.database_url === '' ? 'embedded' : 'own'
@@ -48,7 +48,7 @@ async function namesOf({ data_dir, database_url }, { restoring }) {
   return names
 }
 
-/** The supervisor's children and the machines may outlive it. */
+/** Children of the supervisor and machines may still run when the supervisor has ended. */
 async function checkAtRest({ pool_image, postgres_data }) {
   const loops = await run('losetup', ['--list', '--noheadings', '--output', 'NAME', '--associated', pool_image])
   if (loops.trim() !== '') {
@@ -60,7 +60,7 @@ async function checkAtRest({ pool_image, postgres_data }) {
   if (server !== undefined) throw new Error(`The database still runs (process ${server}): \`npm run clean\` ends it.`)
 }
 
-/** The pid file may be stale and its number reused. */
+/** The pid file may be stale and its pid reused. */
 async function serverOf(postgres_data) {
   const noted = await readFile(join(postgres_data, 'postmaster.pid'), 'utf8').catch(() => '')
   const pid = Number.parseInt(noted, 10)

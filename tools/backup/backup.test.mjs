@@ -1,4 +1,4 @@
-// Uses a small folder laid out like a data directory. The acceptance test covers real content.
+// Uses a small folder with the structure of a data directory. The acceptance test covers real content.
 import assert from 'node:assert/strict'
 import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -77,7 +77,7 @@ async function backedUp() {
 async function endedWhileItCopies(t, how, name, ...args) {
   const [cp, copying] = [path.join(folder, 'bin/cp'), path.join(folder, 'copying')]
   execFileSync('mkfifo', [copying])
-  // The fake cp writes its pid into a pipe that the test reads.
+  // The fake cp writes its pid into a pipe, so that the test can wait for its end.
   writeFileSync(cp, `#!/bin/sh\nfor to; do :; done\nprintf part > "$to"\necho $$ > ${copying}\nexec sleep 86400\n`, { mode: 0o755 })
   const command = spawn(process.execPath, [path.join(TOOLS, name), ...args], { env: environment(), stdio: 'ignore' })
   t.after(() => command.kill('SIGKILL'))

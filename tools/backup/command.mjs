@@ -6,7 +6,10 @@ import { againUnderLock, LOCKED } from '../setup/lock.mjs'
 import { report } from '../setup/main.mjs'
 import { SettingsError } from '../setup/settings.mjs'
 
-/** Under the supervisor's lock. `signal` aborts at a terminating signal. `ready` runs first: it creates the data directory, or throws. */
+/**
+ * Runs the command under the supervisor's lock. `signal` aborts at a terminating signal. `ready` runs first: it creates the data directory,
+ * or throws.
+ */
 export function lockedCommand({ usage, program, ready, step }) {
   return report(async () => {
     const argv = process.argv.slice(2)
@@ -24,7 +27,7 @@ export function lockedCommand({ usage, program, ready, step }) {
 }
 
 async function underLock(lock, step) {
-  // `npm run clean` ends the process whose pid is here.
+  // The lock's file contains the pid, so that `npm run clean` can end this process.
   await writeFile(lock, `${process.pid}\n`)
   const ended = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => ended.abort(new Error(`It was ended by ${name}.`)))

@@ -9,14 +9,14 @@ import { exists, run } from '../setup/cached-build.mjs'
 export const FORMAT = 1
 export const POOL = 'pool.img'
 export const DATABASE = 'pg'
-/** The rest is created again. */
+/** Names that a backup contains. Berth creates all others again. */
 export const KEPT = ['agents', 'config.json', 'engines', 'fences', 'keys', 'layers', 'trees', 'uploads', DATABASE, POOL]
 const COPY_SECONDS = 7 * 24 * 3600
 const NAMED_MAX = 5
 
 /**
- * In a fixed order. A directory has a trailing slash. The pool has no digest: it is large and mostly empty, and btrfs keeps checksums
- * inside it. Links are followed.
+ * Entries are in a fixed order and follow links; a directory has a trailing slash. The pool has no digest, because it is large and mostly
+ * empty, and btrfs has checksums of its own.
  */
 export async function contentsOf(folder, names, signal) {
   const found = []
@@ -47,10 +47,10 @@ export async function readWhole(source, signal) {
   throw new Error(`${source} is not as it was made (${wrong.length + others.length} differences):\n${shown.join('\n')}`)
 }
 
-/** The copy of the pool stays sparse. */
+/** The pool is copied as a sparse file. */
 export function copy(from, to, { sparse, signal }) {
   const how = ['--archive', '--dereference', '--reflink=auto', `--sparse=${sparse ? 'always' : 'auto'}`, '--no-target-directory']
-  // cp dies with this process: nothing still writes when the lock is released.
+  // The kernel kills cp if this process ends, so nothing still writes when the lock is released.
   const bound = ['--pdeathsig', 'KILL', '--', 'cp']
   return run('setpriv', [...bound, ...how, '--', from, to], { timeout_seconds: COPY_SECONDS, signal })
 }

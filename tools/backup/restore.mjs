@@ -6,22 +6,22 @@ import { layoutOf } from '../setup/config.mjs'
 import { ownedFolders } from '../setup/owned-folders.mjs'
 import { copy, KEPT, POOL, readWhole, sync, writeDurably } from './contents.mjs'
 
-/** Not data of an installation. */
+/** Names that may be in an empty data directory. */
 const NOBODYS = ['lost+found', 'supervisor.lock']
 const MARGIN_BYTES = 1 << 30
 const ALLOCATE_SECONDS = 3600
 const NAMED_MAX = 5
 
 /**
- * Requires the supervisor's lock. While `.restoring` exists Berth refuses to start, and the same command starts the restore again. Throws
- * before it writes anything if the backup is damaged, the directory is not empty, or the disk is too small. A later failure leaves the
- * directory empty.
+ * Requires the supervisor's lock. While `.restoring` exists Berth refuses to start, and the same command starts the restore again.
+ * Throws before it writes anything if the backup is damaged, the directory is not empty, or the disk is too small. A later failure leaves
+ * the directory empty.
  */
 export async function restore({ settings, folder: source, log, signal }) {
   const layout = layoutOf(settings)
   await checkEmpty(settings.data_dir, layout)
   const manifest = await timed(log, 'the backup is checked', () => readWhole(source, signal))
-  await removeRestored(settings.data_dir) // left by a restore that was killed
+  await removeRestored(settings.data_dir) // a restore that was killed may have left these files
   await checkRoom(settings.data_dir, manifest.contents)
   const accounts = await ensureAccounts({ log })
   try {
@@ -44,13 +44,13 @@ export async function restore({ settings, folder: source, log, signal }) {
 async function bringBack(name, { source, layout, settings, signal }) {
   const to = join(settings.data_dir, name)
   if (name === POOL) {
-    // As in hostd: preallocated blocks help only if they are overwritten in place. Not every file system has this attribute.
+    // As in hostd: preallocated blocks help only if they are overwritten in place. Some file systems lack this attribute.
     await writeFile(to, '', { mode: 0o600 })
     await run('chattr', ['+C', to]).catch(() => undefined)
   }
   await copy(join(source, 'data', name), to, { sparse: name === POOL, signal })
   if (name !== POOL) return
-  // With a sparse image a full disk would turn the pool read-only for all tenants.
+  // Allocates the whole image, because a full disk would turn a sparse pool read-only for all tenants.
   const { size } = await stat(layout.pool_image)
   await run('fallocate', ['--length', `${size}`, layout.pool_image], { timeout_seconds: ALLOCATE_SECONDS, signal })
 }
@@ -62,7 +62,7 @@ async function giveAway(layout, accounts) {
     await run('chown', ['--recursive', '--no-dereference', `${owner.uid}:${owner.gid}`, path])
     await chmod(path, mode)
   }
-  // The pid may belong to another process here: PostgreSQL would refuse to start.
+  // The pid may belong to another process here, and PostgreSQL would refuse to start.
   await rm(join(layout.postgres_data, 'postmaster.pid'), { force: true })
 }
 

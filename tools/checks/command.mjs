@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { CLONE } from '../setup/packages.mjs'
 
-/** Kept as long as node_modules is. */
+/** Inside node_modules, so that the cache is removed with it. */
 export const CACHE = join(CLONE, 'node_modules', '.cache', 'berth')
 
 export function succeeds(program, args) {

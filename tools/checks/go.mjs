@@ -11,11 +11,11 @@ export const MACHINE = join(CLONE, 'machine')
 const MODULE = 'github.com/berth-dev/berth/machine/'
 const OUTPUT_CHARACTERS_MAX = 20_000
 const RACE_FACTOR = 5
-/** It takes longer than all other packages with machines together: another lane runs those. */
+/** A lane of its own, because it takes longer than all other packages with machines together. */
 const HOSTD = 'internal/hostd'
 const ENDS = ['pass', 'fail', 'skip']
 
-/** Must not share the computer; one a line, with the reason. */
+/** Tests that need the computer for themselves: one a line, with the reason. */
 const ALONE = join(MACHINE, 'internal', 'testns', 'alone.txt')
 
 export function goPackages() {
@@ -39,7 +39,7 @@ function lines(text) {
   return text.split('\n').filter((line) => line !== '')
 }
 
-/** Fails if a package has tests but runs none. `at_once` limits packages, `parallel` tests in each. */
+/** Fails if a package has tests but runs none. `at_once` limits concurrent packages, `parallel` the concurrent tests of each. */
 export async function goTest(t, packages, { at_once, parallel, minutes }) {
   const { results, wrong } = await ran(packages, ['-p', String(at_once), '-parallel', String(parallel), ...flagsOf(minutes)])
   for (const { name, action, output } of results) {
@@ -58,12 +58,12 @@ function flagsOf(minutes) {
   return looks_for_races ? ['-race', '-timeout', `${seconds * RACE_FACTOR}s`] : ['-timeout', `${seconds}s`]
 }
 
-/** Go's race detector needs cgo. */
+/** Go's race detector needs cgo, which is otherwise turned off. */
 function environment() {
   return looks_for_races ? { ...goEnvironment(), CGO_ENABLED: '1' } : goEnvironment()
 }
 
-/** Go prints ` some_test.go:12: why` in the line above SKIP. */
+/** Go prints ` some_test.go:12: reason` in the line above SKIP. */
 function reasonIn(output) {
   const [, reason = output.trim()] = /_test\.go:\d+: (.*)/.exec(output) ?? []
   return reason
@@ -83,7 +83,7 @@ async function ran(packages, flags) {
     const of = (event.Package ?? event.ImportPath ?? '').replace(MODULE, '')
     const [first, ...deeper] = event.Test?.split('/') ?? []
     const name = [of, event.Test].join(' ').trim()
-    // A subtest's output also counts as output of its top-level test.
+    // Output of a subtest is also added to its top-level test.
     for (const each of new Set([name, [of, first].join(' ').trim()])) keep(outputs, each, event.Output)
     if (first !== undefined) with_tests.add(of)
     const ended_as = { name, action: event.Action, output: outputs.get(name) ?? '' }

@@ -1,6 +1,6 @@
-// Nothing of a command outlives it: it has its own mount, pid and IPC namespaces and /tmp. When its first process or the process waiting
-// outside ends, the kernel kills all others and removes their mounts. Other resources are taken down afterwards, or by the next command if
-// this process was killed.
+// Runs a command in mount, pid and IPC namespaces and a /tmp of its own, so that nothing of it remains. When the first process inside or
+// the waiting process outside ends, the kernel kills all others and removes their mounts.
+// Other resources are removed afterwards, or by the next command if this process was killed.
 import { spawn, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,23 +16,23 @@ export const KEPT_VARIABLE = 'BERTH_TEST_KEPT'
 const PREFIX = 'berth-run-'
 const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const TAKE_DOWN = fileURLToPath(new URL('take-down.mjs', import.meta.url))
-/** Their owners have named kernel resources. */
+/** Owners of such folders also have named kernel resources. */
 const HAVE_NAMES = /^(berth-test-service$|berth-engine-|hostd-|bt-)/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
-/** A younger folder's process may not have written its owner file yet. */
+/** A recently made folder may have no owner file yet, because its process is still starting. */
 const STARTING_MS = 60_000
-/** One key press arrives twice, from the terminal and from npm. A later signal forces the end. */
+/** One key press sends the same signal twice: from the terminal and from npm. Only a later signal forces the end. */
 const SAME_SIGNAL_MS = 2000
 const PARENT_LOOK_MS = 1000
 
-/** Without root there are no machines, and the parent ends a command. */
+/** Without root there are no machines to enclose, and the parent ends the command. */
 export function canEnclose() {
   return process.getuid() === 0 && spawnSync('unshare', ['--mount', '--pid', '--ipc', '--fork', 'true']).status === 0
 }
 
 /**
- * `shown`: folders below /tmp that the command needs. `ipc` opens a channel. `ended` resolves when nothing is left. `note({ hostd })`
- * records the program that can take machines down.
+ * `shown`: folders below /tmp that the command needs. `ipc` opens a channel. `ended` resolves when all processes and resources are gone.
+ * `note({ hostd })` records the program that can remove machines.
  */
 export function startEnclosed(command, { env, shown = [], ipc = false, hostd } = {}) {
   const stdio = ['inherit', 'inherit', 'inherit', ...(ipc ? ['ipc'] : [])]
@@ -63,7 +63,7 @@ export function sweepEnclosures() {
 
 function makeEnclosure() {
   const folder = mkdtempSync(join(tmpdir(), PREFIX))
-  chmodSync(folder, 0o755) // the users of databases pass through
+  chmodSync(folder, 0o755) // users of the databases must be able to enter
   mkdirSync(join(folder, 'tmp'))
   chmodSync(join(folder, 'tmp'), 0o1777)
   const mark = { pid: process.pid, start_time: startTimeOf(process.pid) }
@@ -80,7 +80,7 @@ function ownerOf(folder) {
   }
 }
 
-/** Kernel resources are named by paths inside. */
+/** Runs inside the enclosure again, because kernel resources are named by paths inside. */
 function takeDown(folder) {
   const remove = () => spawnSync('rm', ['-rf', '--one-file-system', folder], { stdio: 'inherit' })
   const tmp = join(folder, 'tmp')
@@ -104,12 +104,12 @@ function removeIfEmpty(folder) {
 function inside(folder, command, { env = process.env, stdio, shown = [] }) {
   const own = dirname(process.execPath)
   const places = [...new Set([CLONE, own, ...shown])].filter((place) => place.startsWith('/tmp/') && existsSync(place))
-  // TMPDIR would name a folder outside.
+  // TMPDIR is omitted, because it names a folder outside.
   const rest = Object.fromEntries(Object.entries(env).filter(([name]) => name !== 'TMPDIR'))
-  // Kills unshare with this process, and the first process inside with unshare.
+  // If this process dies, the kernel kills unshare, and with it the first process inside.
   const namespaces = ['unshare', '--mount', '--pid', '--ipc', '--fork', '--kill-child', '--mount-proc', '--']
   const first = ['sh', INIT, join(folder, 'tmp'), ...places, '--', ...command]
-  // Own process group: this process receives a terminal signal and forwards it once.
+  // In its own process group: a terminal signal reaches only this process, which forwards it once.
   const options = { cwd: CLONE, env: { ...rest, [INSIDE_VARIABLE]: '1' }, stdio, detached: true }
   return ['setpriv', ['--pdeathsig', 'KILL', '--', ...namespaces, ...first], options]
 }
@@ -121,7 +121,10 @@ function startPlainly([program, ...args], options) {
   return { child, ended: endOf(child), note: () => undefined }
 }
 
-/** A second signal kills. If npm ends without forwarding a signal, sends SIGTERM. Returns a function that stops this. */
+/**
+ * Forwards signals; a late second one kills. If npm ends without forwarding a signal, sends SIGTERM. Returns a function that stops the
+ * forwarding.
+ */
 function passSignals(child) {
   let first_ms
   const pass = (name) => {

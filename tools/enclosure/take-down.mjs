@@ -1,5 +1,5 @@
-// Runs in an enclosure whose processes and mounts are gone: `take-down.mjs [HOSTD]`. Installations, test daemons and recorded control
-// groups still have names in the kernel.
+// `take-down.mjs [HOSTD]`: runs in an enclosure whose processes and mounts are gone. Removes the named kernel resources of installations,
+// test daemons and recorded control groups.
 import { existsSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ const CLEAN_SECONDS = 300
 const SERVICES = '/tmp/berth-test-service'
 const CGROUPS = '/sys/fs/cgroup'
 const hostd = process.argv[2]
-/** Keeps only the cache folder of the caller's settings. */
+/** Of the caller's settings only the cache folder applies. */
 const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('BERTH_') || name === 'BERTH_CACHE_DIR'))
 const bounded = { timeout_seconds: CLEAN_SECONDS, env }
 
@@ -41,7 +41,7 @@ function dataOf(service) {
   try {
     return JSON.parse(readFileSync(join(service, 'owner'), 'utf8')).data_dir
   } catch {
-    return join(service, 'data') // killed before it wrote the file
+    return join(service, 'data') // the service was killed before it wrote the file
   }
 }
 

@@ -1,11 +1,11 @@
-// QEMU, emulated if /dev/kvm does not work. The computer reports events as lines on a serial port.
+// Runs a computer in QEMU, emulated if /dev/kvm does not work. The computer reports events as lines on a serial port.
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const MEMORY_MIB = 6144
 const PROCESSORS = 2
-/** An emulated kernel panics now and then. */
+/** Boots are repeated, because the kernel sometimes panics under emulation. */
 const BOOTS_MAX = 6
 const SILENT_MS = 20 * 60_000
 const LOOK_MS = 500
@@ -14,7 +14,7 @@ const KVM_PROBE_MS = 15_000
 const KVM = ['-accel', 'kvm', '-cpu', 'host']
 const EMULATED = ['-accel', 'tcg,thread=multi', '-cpu', 'max']
 
-/** Runs until the computer prints `{"end":true}`, across restarts. `shares` maps names to read-only folders. */
+/** Runs until the computer prints `{"end":true}`, also across its restarts. `shares` maps names to read-only folders. */
 export async function runComputer({ work, image, shares, command_line, minutes, said, log }) {
   const accelerator = (await kvmWorks(image, work)) ? KVM : EMULATED
   const deadline_ms = performance.now() + minutes * 60_000
@@ -87,7 +87,7 @@ function argumentsOf({ image, shares, command_line, report, serial, accelerator 
   ]
 }
 
-/** /dev/kvm may exist and not work, for instance in a virtual machine. */
+/** Tries KVM, because /dev/kvm may exist without working, for instance in a virtual machine. */
 async function kvmWorks({ kernel }, work) {
   if (!existsSync('/dev/kvm')) return false
   const serial = join(work, 'kvm-probe.log')

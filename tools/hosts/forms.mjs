@@ -1,6 +1,6 @@
-// `npm run test:hosts`: each is a stock Debian with its own kernel.
+// Computers of `npm run test:hosts`: each is a stock Debian with its own kernel.
 
-/** Required by the README or the test steps. */
+/** Packages that the README or the test steps require. */
 const EVERYWHERE = [
   'btrfs-progs',
   'ca-certificates',
@@ -15,12 +15,12 @@ const EVERYWHERE = [
   'udev',
 ]
 
-/** As in the Dockerfile: this computer builds the tested image. */
+/** Packages of the Dockerfile, because this computer builds the tested image. */
 const CONTAINER = ['debian-archive-keyring', 'erofs-utils', 'mmdebstrap', 'passwd', 'tini', 'util-linux']
 
 const RESTARTED = ['before-restart', 'restart', 'after-restart', 'doctor', 'reach']
 
-/** `packages` extend the standard system. `prepare` runs inside the root. `minutes`: on an emulated processor. */
+/** `packages` are added to the standard system. `prepare` runs inside the root. `minutes` is enough for an emulated processor. */
 export const FORMS = {
   plain: {
     about: 'Debian 13: systemd, cgroup v2, no firewall',

@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { cachedBuild, run as runOnce, timed } from '../setup/cached-build.mjs'
 import { installDebian, rootFlags } from '../setup/debian-root.mjs'
 
-const DISK_GIB = 48 // sparse
-/** This computer has no internet. */
+const DISK_GIB = 48 // a sparse file
+/** These units need the internet, which this computer does not have. */
 const MASKED = ['apt-daily.timer', 'apt-daily-upgrade.timer', 'dpkg-db-backup.timer', 'systemd-networkd-wait-online.service']
 
-/** From the testing computer. Changes stay in the guest. */
+/** Mounts folders of the testing computer. Overlays keep all changes in the guest. */
 const FSTAB = `clone /mnt/clone 9p trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 0 0
 go /usr/local/go 9p trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 0 0
 cache /mnt/cache 9p trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 0 0

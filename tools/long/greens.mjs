@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** `{ at, commit, minutes, seed }` by the part's name. */
+/** The last passed run of each part: `{ at, commit, minutes, seed }`. */
 export function openGreens(cache_dir) {
   const file = join(cache_dir, 'long-run.json')
   const read = () => {
@@ -14,7 +14,7 @@ export function openGreens(cache_dir) {
   }
   const note = (name, green) => {
     mkdirSync(dirname(file), { recursive: true })
-    // A concurrent run never reads half a file.
+    // A rename, so that a concurrent run never reads a partly written file.
     writeFileSync(`${file}.${process.pid}`, `${JSON.stringify({ ...read(), [name]: green }, null, 2)}\n`)
     renameSync(`${file}.${process.pid}`, file)
   }

@@ -1,14 +1,14 @@
-// Each part can run alone, and takes at most PART_MINUTES.
+// Parts of the long test run. Each part can run alone, and takes at most PART_MINUTES.
 import { SUITE_PARTS } from './suite.mjs'
 
 export const PART_MINUTES = 75
 export const SUITE_PART_VARIABLE = 'BERTH_TEST_PART'
 const CHAOS_MINUTES = 30
-/** tests/chaos/points.ts. */
+/** The modes of tests/chaos/points.ts. */
 export const FAILPOINT_MODES = ['kill', 'kill_all', 'stop', 'throw']
 const RACES = { plain: 'without machines', hostd: 'of hostd', machines: 'of the other packages with machines' }
 
-/** In the order of execution. All randomness derives from `seed`. */
+/** @returns the parts in the order of execution. All randomness derives from `seed`. */
 export function longParts(seed) {
   const env = { BERTH_TEST_LONG: '1', BERTH_TEST_SEED: String(seed) }
   const part = (name, adds, command, more = {}) => ({ name, adds, command, env: { ...env, ...more } })

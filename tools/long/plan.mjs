@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 
-/** Words are names, or prefixes up to a `-`; none: all parts. */
+/** @param words names of parts, or prefixes up to a `-`; none: all parts. */
 export function chosenParts(parts, words) {
   const names = parts.map(({ name }) => name)
   const fits = (name, word) => name === word || name.startsWith(`${word}-`)
@@ -9,7 +9,7 @@ export function chosenParts(parts, words) {
   return parts.filter(({ name }) => words.length === 0 || words.some((word) => fits(name, word)))
 }
 
-/** Goes on after a failure. Starts none after `signal`. `ended_as` is an exit code, a signal name, `too long` or `not run`. */
+/** Continues after a failed part, but starts no part after `signal`. `ended_as` is an exit code, a signal name, `too long` or `not run`. */
 export async function runParts(parts, { cwd, log, signal, minutes, began = () => undefined, ended = () => undefined }) {
   const results = []
   for (const part of parts) {

@@ -1,15 +1,15 @@
-// An interrupted part continues with the test files that have not passed.
+// Records which test files have passed, so that an interrupted part continues with the others.
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 export const PROGRESS_VARIABLE = 'BERTH_TEST_PROGRESS'
 
-/** The first line holds the commit and the seed. */
+/** The file's first line contains the commit and the seed. */
 export function progressFile(cache_dir, part) {
   return join(cache_dir, 'long-run', part)
 }
 
-/** undefined: none, or the commit has changed files. */
+/** undefined: there is no progress, or the commit has changed. */
 export function seedOfProgress(file, commit) {
   const [head = ''] = linesOf(file)
   const [of, seed] = head.split(' ')
@@ -36,7 +36,7 @@ export function notePassed(file, test_file) {
 
 function linesOf(file) {
   try {
-    return readFileSync(file, 'utf8').split('\n').slice(0, -1) // drops a line that a kill cut short
+    return readFileSync(file, 'utf8').split('\n').slice(0, -1) // omits a line that was partly written when the process was killed
   } catch (error) {
     if (error.code === 'ENOENT') return []
     throw error

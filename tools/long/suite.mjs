@@ -1,7 +1,7 @@
-// The first matching part gets a file: no file runs twice.
+// A file belongs to the first part that matches, so no file runs twice.
 const acceptance = (...names) => new RegExp(`^tests/acceptance/(${names.join('|')})\\.test\\.`)
 
-/** A part observes too little for it. */
+/** Runs in no part, because a single part observes too little for it. */
 export const LEDGER = 'tests/ledger/ledger.test.ts'
 
 export const SUITE_PARTS = [

@@ -22,7 +22,7 @@ export interface Schema {
   additionalProperties?: boolean | Schema
 }
 
-/** `string (uuid)`, `array of [Workspace](…)`, `"a", "b"`. */
+/** Describes a type as `string (uuid)`, `array of [Workspace](…)` or `"a", "b"`. */
 export function typeText(schema: Schema): string {
   if (schema.title !== undefined) return `[${schema.title}](schemas.md#${schema.title.toLowerCase()})`
   if (schema.enum) return schema.enum.map((word) => code(JSON.stringify(word))).join(', ')
@@ -59,7 +59,7 @@ export function code(text: string): string {
   return text.includes('`') ? `\`\` ${text} \`\`` : `\`${text}\``
 }
 
-/** A bar would end a cell. */
+/** An unescaped bar would end a cell. */
 export function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`
   return [line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n')

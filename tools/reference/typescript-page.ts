@@ -12,7 +12,7 @@ What a method throws is a \`BerthError\`: by class, \`code\` and \`reason\`, whi
 
 export function typescriptPage(): string {
   const main = path.join(SOURCES, 'main.ts')
-  // Signatures need neither platform types nor function bodies, which take seconds.
+  // Signatures need neither platform types nor function bodies. Reading those would take seconds.
   const options = { target: ts.ScriptTarget.ES2024, lib: ['lib.es2024.d.ts'], types: [], strict: true, allowImportingTsExtensions: true }
   const program = ts.createProgram([main], { ...options, noEmit: true })
   const page = new Page(program)
@@ -43,7 +43,7 @@ class Page {
     return this.#text()
   }
 
-  /** Adds a section once. Types of the API have their own page. */
+  /** Adds a section once. Types of the API have a page of their own. */
   #want(symbol: ts.Symbol): void {
     if (this.#sections.has(symbol)) return
     const declared = symbol.declarations?.find((each) => isOurs(each.getSourceFile()))
@@ -85,12 +85,12 @@ class Page {
     return [...lines, ...nouns]
   }
 
-  /** A constructor that takes an unexported type is the SDK's own. */
+  /** Omits a constructor with an unexported parameter type: only the SDK itself can call it. */
   #isForCallers(member: ts.ConstructorDeclaration): boolean {
     return member.parameters.every(({ type }) => !type || this.#namedIn(type).every((each) => this.#exported.has(each)))
   }
 
-  /** null: no record of methods. */
+  /** @returns null if the property is not a record of methods. */
   #record(name: string, member: ts.PropertyDeclaration | ts.PropertyAssignment): string[] | null {
     const type = this.#recordOf(member)
     const parts = type.getProperties().flatMap(({ valueDeclaration }) => (valueDeclaration ? [valueDeclaration] : []))
@@ -105,7 +105,7 @@ class Page {
     return ['', `#### ${name}`, '', noteOf(member), '', ...methods.map((each) => this.#member(each)), ...records.flat()]
   }
 
-  /** `ReturnType<typeof makes>` means the return type of `makes`. */
+  /** A type `ReturnType<typeof makes>` is resolved to the return type of `makes`. */
   #recordOf(member: ts.PropertyDeclaration | ts.PropertyAssignment): ts.Type {
     const { type } = member as { type?: ts.TypeNode }
     const argument = type && ts.isTypeReferenceNode(type) ? type.typeArguments?.[0] : undefined
@@ -154,7 +154,7 @@ class Page {
     })
   }
 
-  /** A type imported under an alias gets its API name. */
+  /** A type imported under an alias is written with its API name. */
   #spelled(node: ts.Node): string {
     let text = node.getText()
     for (const each of typesIn(node, true).toReversed()) {

@@ -1,4 +1,4 @@
-// `npm run build:clients`: the packages as they are published.
+// `npm run build:clients`: builds the packages in the form in which they are published.
 import { build, type BuildOptions, type Plugin } from 'esbuild'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -12,8 +12,9 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const COMMON = { bundle: true, format: 'esm', minify: true, legalComments: 'none', absWorkingDir: ROOT } satisfies BuildOptions
 
 /**
- * `ws` is for platforms without a WebSocket. Not minified: Node.js prints the source line of an uncaught error, which would be the whole
- * module. @returns its text
+ * `ws` remains external, for platforms without a WebSocket. Not minified, because Node.js prints the source line of an uncaught error,
+ * which would be the whole module.
+ * @returns its text
  */
 export async function bundleSdk(entry: 'main' | 'testing/double', outfile?: string): Promise<string> {
   const options: BuildOptions = {
@@ -36,7 +37,7 @@ export async function buildSdk(dist: string): Promise<void> {
   declareSdk(path.join(dist, 'types'))
 }
 
-/** CommonJS loads a built-in module on demand; ESM imports would load all first. */
+/** CommonJS, because it loads built-in modules on demand. With ESM all imports would be loaded first. */
 export async function bundleCli(outfile: string): Promise<void> {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'cli/package.json'), 'utf8')) as { version: string }
   const options = {
@@ -67,7 +68,7 @@ export function buildGuestSsh(folder: string): void {
     writeFileSync(`${file}.gz`, packed)
     rmSync(file)
   }
-  // A connection reads this digest instead of the servers.
+  // A connection reads this digest instead of the large servers.
   writeFileSync(path.join(folder, 'guestssh.name'), hash.digest('hex').slice(0, 16))
 }
 
@@ -88,8 +89,8 @@ async function packedText(entry: string, options: BuildOptions): Promise<string>
 }
 
 /**
- * Stored as text: Node.js parses a whole file before its first line runs. Only libraries: a packed module of ours would duplicate its
- * classes, and `instanceof` would fail.
+ * Stores a library as text, because Node.js parses a whole file before its first line runs. Only for libraries: a packed module of ours
+ * would duplicate its classes, and `instanceof` would fail.
  */
 function packedLibrary({ named, exports, text }: Library & { text: string }): Plugin {
   return {
@@ -109,7 +110,7 @@ function packedLibrary({ named, exports, text }: Library & { text: string }): Pl
   }
 }
 
-/** Does nothing if the file `stamp` holds `sources`. */
+/** Builds nothing if the file `stamp` already contains `sources`. */
 async function buildAll(stamp?: string, sources = ''): Promise<void> {
   if (stamp !== undefined && existsSync(stamp) && readFileSync(stamp, 'utf8') === sources) return
   await buildSdk(path.join(ROOT, 'sdk/typescript/dist'))

@@ -6,7 +6,7 @@ import ts from 'typescript'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SOURCES = path.join(ROOT, 'sdk/typescript/src')
 
-/** A consumer's compiler would check our sources with its own settings. */
+/** Publishes declarations only: a consumer's compiler would check our sources with its own settings. */
 export function declareSdk(folder: string): void {
   const entries = ['main.ts', 'testing/double.ts'].map((entry) => path.join(SOURCES, entry))
   const program = ts.createProgram(entries, {
@@ -35,7 +35,7 @@ export function declareSdk(folder: string): void {
     )
 }
 
-/** A consumer's compiler may lack `AsyncDisposable`, and does not resolve `.ts`. */
+/** Adapts declarations to consumers, whose compiler may lack `AsyncDisposable` and does not resolve `.ts`. */
 function published(text: string): string {
   const imports_resolved = text.replaceAll(/((?:from|import)\s*\(?\s*['"]\.{1,2}\/[^'"]+)\.ts(['"])/g, '$1.js$2')
   return /\bAsyncDisposable\b/.test(text) ? `/// <reference lib="esnext.disposable" />\n${imports_resolved}` : imports_resolved

@@ -27,7 +27,7 @@ interface Module {
   names: Set<string>
 }
 
-/** Only class annotations are evaluated lazily and may name later types. */
+/** Only annotations of classes are evaluated lazily and may name later types; aliases may not. */
 function declare(name: string, schema: Schema, module: Module): void {
   if (!hasFields(schema)) return void module.made.push(`${name}: TypeAlias = ${text(typeOf(schema, name, module))}\n`)
   const { properties = {}, required = [] } = schema
@@ -35,7 +35,7 @@ function declare(name: string, schema: Schema, module: Module): void {
     const type = typeOf(each, `${name}${pascal(field)}`, module)
     return { field, note: each.description, type: required.includes(field) ? type : `NotRequired[${type}]` }
   })
-  // The call form allows field names that are keywords or no identifiers.
+  // Otherwise uses the call form, which permits field names that are keywords or no identifiers.
   if (fields.every(({ field }) => isName(field))) {
     const lines = fields.map(({ field, note, type }) => `${comment(note)}    ${field}: ${type}\n`)
     module.made.push(`class ${name}(TypedDict):\n${lines.join('')}`)

@@ -38,7 +38,7 @@ async function create(name, log) {
       await run('useradd', ['--system', '--user-group', ...home, name])
       break
     } catch (error) {
-      // A concurrent start has created the user, or holds the lock of /etc/passwd, for which useradd does not wait.
+      // Another start has created the user, or has locked /etc/passwd: useradd does not wait for the lock, so this tries again.
       if (accountOf(name)) return
       if (attempt === ATTEMPTS_MAX) throw error
       await setTimeout(PAUSE_MS)

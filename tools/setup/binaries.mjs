@@ -7,7 +7,7 @@ import { CLONE } from './packages.mjs'
 
 const MACHINE = join(CLONE, 'machine')
 const NAMES = ['hostd', 'agent', 'portd', 'supervisor']
-/** Shared with tests and `go vet`, as is Go's build cache. */
+/** Tests and `go vet` use the same flags, and so the same build cache. */
 export const GO_FLAGS = ['-trimpath', '-buildvcs=false']
 const BUILD = ['build', ...GO_FLAGS, '-ldflags', '-s -w']
 
@@ -38,7 +38,7 @@ async function build(output, start) {
   }
 }
 
-/** The user's own Go settings must not change the result. */
+/** Ignores the user's own Go settings, because they must not change the result. */
 export function goEnvironment() {
   return { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
 }
@@ -52,7 +52,7 @@ async function sourcesKey() {
   return hash.digest('hex').slice(0, 32)
 }
 
-// runsc is its own module. go.sum fixes the dependencies.
+// Omits runsc, a module of its own, and the dependencies, which go.sum fixes.
 async function sourceFiles(folder) {
   const files = []
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -63,7 +63,7 @@ async function sourceFiles(folder) {
   return files.sort()
 }
 
-/** Fails before a long set-up. */
+/** Fails before the long set-up. */
 export async function checkGo({ settings }) {
   if (settings.runsc !== '' && NAMES.every((name) => settings[name] !== '')) return
   await run('go', ['version']).catch((error) => {

@@ -1,18 +1,18 @@
-// <parent>/<key> exists only when its build has finished.
+// Builds into a temporary folder, so <parent>/<key> exists only if its build has finished.
 import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// No build takes this long: a killed process left the folder. Age decides, because containers that share a cache cannot see each other's
-// pids.
+// No build takes this long, so an older folder belongs to a killed process. Pids cannot decide: containers that share a cache do not see
+// each other's processes.
 const ABANDONED_AFTER_MS = 24 * 3600 * 1000
 const OUTPUT_TAIL_CHARS = 4000
-/** A step must not look stuck. */
+/** Interval of a progress line: a long step must not look stuck. */
 const SIGN_MS = 30_000
 
 /**
- * `build({ work, output, run })` fills the folder `output`. A child of `run` ends with the build. Of two concurrent builders the first to
- * finish wins. On failure, SIGINT or SIGTERM, the children are ended and the temporary folder is removed.
+ * `build({ work, output, run })` fills the folder `output`. Of two concurrent builders the first to finish wins.
+ * Children of `run` end with the build. On failure, SIGINT or SIGTERM they are ended and the temporary folder is removed.
  */
 export async function cachedBuild({ parent, key, build }) {
   const finished = join(parent, key)
@@ -36,9 +36,9 @@ export async function cachedBuild({ parent, key, build }) {
   return finished
 }
 
-/** Returns stdout. Throws with the end of the output; the whole process group is ended then. */
+/** Returns stdout. On failure, ends the whole process group and throws with the end of the output. */
 export async function run(command, args, { cwd, env = process.env, timeout_seconds = 60, signal } = {}) {
-  // Ending the group also ends compilers and package managers that the child started.
+  // A process group of its own, so that the child's compilers and package managers can be ended, too.
   const child = spawn(command, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
   let tail = ''
@@ -104,7 +104,7 @@ function endGroup(child) {
       if (error.code !== 'ESRCH') throw error // ESRCH: all processes of the group have ended
     }
   }
-  // SIGTERM first: mmdebstrap can remove its mounts.
+  // SIGTERM comes first, so that mmdebstrap can remove its mounts.
   kill('SIGTERM')
   const timer = setTimeout(() => kill('SIGKILL'), 10_000)
   child.once('close', () => clearTimeout(timer))
@@ -128,7 +128,7 @@ function catchSignals() {
   }
 }
 
-// A rename may reach the disk before the contents: a power cut would leave incomplete files under the final name.
+// Syncs before the rename: a power cut could otherwise leave incomplete files under the final name.
 async function syncFiles(folder) {
   for (const path of [...(await readdir(folder)).map((name) => join(folder, name)), folder]) {
     const handle = await open(path)
@@ -140,7 +140,7 @@ async function renameUnlessThere(from, to) {
   try {
     await rename(from, to)
   } catch (error) {
-    // Another builder finished first, with an equivalent result.
+    // ENOTEMPTY or EEXIST: another builder has finished first, with an equivalent result.
     if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
   }
 }

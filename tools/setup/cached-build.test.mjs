@@ -112,7 +112,7 @@ async function temporaryFolder(t) {
   return path
 }
 
-// A zombie has ended: only its parent has not collected it yet.
+// A zombie counts as ended: only its parent has not reaped it yet.
 async function isGone(pid) {
   const state = await readFile(`/proc/${pid}/stat`, 'utf8').then(
     (line) => line.split(') ')[1][0],

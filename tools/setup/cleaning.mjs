@@ -6,10 +6,10 @@ import { isAlive } from './alive.mjs'
 import { exists, run } from './cached-build.mjs'
 import { layoutOf } from './config.mjs'
 
-/** hostd, the supervisor and initdb add these. */
+/** Names that hostd, the supervisor and initdb create in the data directory. */
 const MADE_BY_PROCESSES = ['agents', 'engines', 'fences', 'slots', '.initdb-pg', 'supervisor.lock']
 
-/** Other files stay, such as the operator's config.json. */
+/** Only these names are removed. Other files remain, such as the operator's config.json. */
 export function dataNames(settings) {
   const places = Object.values(layoutOf(settings)).filter((place) => typeof place === 'string' && dirname(place) === settings.data_dir)
   return [...places.map((place) => basename(place)), ...MADE_BY_PROCESSES]
@@ -40,7 +40,7 @@ export async function clean(settings, { with_data, log }) {
   log(with_data ? `${settings.data_dir} is gone` : `nothing of ${settings.data_dir} runs; its data is kept (--data removes it)`)
 }
 
-// A supervisor that was killed leaves its children running.
+// Needed after a supervisor was killed, because its children keep running.
 async function stopChildren(run_dir, log) {
   const children = []
   for (const name of await readdir(join(run_dir, 'children')).catch(() => [])) {
@@ -65,7 +65,7 @@ function order({ name }) {
 async function cleanHost(layout, log) {
   const config = layout.configOf('hostd')
   const programs = layout.configOf('programs')
-  if (!existsSync(config) || !existsSync(programs)) return // never started since boot
+  if (!existsSync(config) || !existsSync(programs)) return // the installation has not started since the boot
   const { hostd } = JSON.parse(await readFile(programs, 'utf8'))
   if (!existsSync(hostd))
     throw new Error(`${hostd} is gone, and only hostd can take its machines down: start Berth once, then clean again.`)
@@ -84,9 +84,9 @@ async function unmountBelow(folder) {
 }
 
 async function removeRunDirectory(run_dir) {
-  // If a mount survived, its contents are not ours to delete.
+  // Does not cross file systems: if a mount still exists, its contents must not be deleted.
   if (existsSync(run_dir)) await run('rm', ['--recursive', '--force', '--one-file-system', run_dir], { timeout_seconds: 120 })
-  await rmdir(dirname(run_dir)).catch(() => {}) // it may hold other installations
+  await rmdir(dirname(run_dir)).catch(() => {}) // the parent folder may contain other installations
 }
 
 async function removeData(settings, log) {

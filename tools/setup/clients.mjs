@@ -19,12 +19,12 @@ const SOURCES = [
 const BUNDLE = join(CLONE, 'tools', 'sdk', 'bundle.ts')
 const DIST = join(CLONE, 'cli', 'dist')
 const STAMP = join(DIST, '.sources-sha256')
-/** Services may start from one clone at the same time. Those that waited find the stamp. */
+/** Several services may start from one clone at once. Those that waited for the lock find the stamp. */
 const LOCK = join(DIST, '.lock')
 
-/** npm installs a client as a link to the clone. */
+/** npm installs a client as a link to the clone, so clients are built here. */
 export async function ensureClients({ node, log }) {
-  // Without build tools, as in a container, there are no clients.
+  // Without build tools, as in a container, no clients are built.
   if (!existsSync(join(CLONE, 'node_modules', 'esbuild')) || !existsSync(join(CLONE, 'node_modules', 'typescript'))) return
   const wanted = await digestOf(SOURCES)
   if ((await readFile(STAMP, 'utf8').catch(() => '')) === wanted) return

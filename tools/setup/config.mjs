@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { POSTGRES_DATABASE, POSTGRES_SUPERUSER } from './postgres.mjs'
 
 const GIB = 2 ** 30
-/** For tests that set failpoints later. */
+/** Value for tests that set failpoints later. */
 const NO_FAILPOINTS = 'none'
-/** By default a semi-space grows to 16 MiB, which a service that copies bytes fills without benefit. */
+/** A semi-space grows to 16 MiB by default. A service that copies bytes would fill that without benefit. */
 const YOUNG_MIB = 4
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
@@ -26,15 +26,15 @@ export function layoutOf(settings) {
     mail: join(data_dir, 'mail'),
     logs: join(data_dir, 'logs'),
     compiled: join(data_dir, 'compiled'),
-    /** Exists while a restore has not finished: tools/backup/restore.mjs. */
+    /** Exists while a restore is unfinished: tools/backup/restore.mjs. */
     restoring: join(data_dir, '.restoring'),
-    /** Private to one process, because Node runs what it finds there. */
+    /** Private to one process, because Node runs the code that it finds here. */
     compiledOf: (name, version) => join(data_dir, 'compiled', `${name}-${version}`),
     app: join(run_dir, 'app'),
     pool_mount: join(run_dir, 'pool'),
     hostd_socket: join(run_dir, 'hostd', 'socket'),
     hostd_socket_dir: join(run_dir, 'hostd'),
-    /** The folder's group is the proxy's: the cell's files there get it. */
+    /** The folder has the proxy's group, and the cell's files in it inherit the group. */
     ports_socket: join(run_dir, 'ports', 'socket'),
     ports_socket_dir: join(run_dir, 'ports'),
     secrets_socket: join(run_dir, 'hostd', 'secrets'),
@@ -44,7 +44,7 @@ export function layoutOf(settings) {
   }
 }
 
-/** The embedded server has one login per role, an external one has one for all unless others are set. */
+/** The embedded server has one login per role. An external server has one login for all roles, unless others are set. */
 export function databaseUrl(settings, login = POSTGRES_SUPERUSER) {
   if (settings.database_url !== '') return settings.database_url
   const socket = encodeURIComponent(layoutOf(settings).postgres_socket)
@@ -95,7 +95,7 @@ function machinesMemory({ memory_reserve_mib }, { memory_mib }) {
   return Math.max(1, Math.floor(memory_mib) - memory_reserve_mib)
 }
 
-/** hostd counts the same. */
+/** Memory reserved for a warm or blank sandbox, as in hostd. */
 const WAITING_MIB = 64
 
 function capacityOf(settings, host) {
@@ -201,7 +201,7 @@ function diskOf({ data_dir, data_reserve_gib }) {
   return { folder: data_dir, reserve_bytes: Math.round(data_reserve_gib * GIB) }
 }
 
-/** `versions`: what a child reads at its start besides its command line. */
+/** `versions`: digests of what a child reads at its start, besides its command line. */
 export function supervisorConfig(settings, made) {
   const layout = layoutOf(settings)
   return {
@@ -237,7 +237,7 @@ function childOf({ versions }, name, rest) {
     version: versions[name] ?? '',
     stop_signal: 'SIGTERM',
     stop_seconds: 10,
-    start_seconds: 300, // an emulated computer is about 60 times slower
+    start_seconds: 300, // the start on an emulated computer is about 60 times slower
     ready: {},
     ...rest,
   }
@@ -267,7 +267,7 @@ function hostdChild(tree) {
   })
 }
 
-/** The api or the cell. */
+/** Configuration of the child `api` or `cell`. */
 function servingChild(tree, name) {
   const { settings, layout, accounts, failpoints } = tree
   const ready = { tcp: addressText(settings[`${name}_ops_listen`]), path: '/readyz' }
@@ -304,7 +304,7 @@ function underTest({ settings }) {
   return settings.failpoints === '' ? [] : ['--enable-failpoints']
 }
 
-/** Failpoints outside hostd go to both api and cell. */
+/** Failpoints that are not of hostd are passed to both api and cell. */
 export function failpointsOf(text) {
   const points = text.split(',').filter((each) => each !== '' && each !== NO_FAILPOINTS)
   const others = points.filter((each) => !each.startsWith('hostd/')).join(',')
@@ -318,7 +318,7 @@ export function failpointsOf(text) {
   }
 }
 
-/** `0.0.0.0` and `::` are probed on the loopback. */
+/** A server that listens on `0.0.0.0` or `::` is probed on the loopback address. */
 function probeText({ host, port }) {
   return addressText({ host: { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host, port })
 }

@@ -1,23 +1,23 @@
-// The host's own mirrors: a template builds wherever the host can install packages.
+// Templates are built from the host's own mirrors, so they build wherever the host can install packages.
 import { run } from './cached-build.mjs'
 
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const TARGETS = ['indextargets', '--format', '$(ORIGIN)|$(RELEASE)|$(REPO_URI)', 'Created-By: Packages']
-// These decide whether mirrors are reachable and trusted. They are not stored in the template.
+// Options that decide whether mirrors are reachable and trusted. They are not stored in the template.
 const PASSED_ON = /^Acquire::(https?::Proxy(::[^ ]*)?|Check-Valid-Until|Check-Date|Retries) "(?!")/
 
-/** None if the host is not a Debian: mmdebstrap has its own default. */
+/** No sources if the host is not a Debian: mmdebstrap then uses its own default. */
 export async function sourcesFor(suite) {
   const targets = await run('apt-get', TARGETS)
   const sources = sourcesFrom(targets, suite)
   if (sources.length > 0) return sources
-  // apt knows an origin only from its lists, which minimal images lack.
+  // Fetches package lists, because apt learns a mirror's origin only from them, and minimal images have none.
   await run('apt-get', ['update', '-qq'], { timeout_seconds: 300 })
   return sourcesFrom(await run('apt-get', TARGETS), suite)
 }
 
 export function sourcesFrom(targets, suite) {
-  // A URI with a password must not be written into an image.
+  // Omits a URI with a password, which must not be written into an image.
   const debian = targets
     .split('\n')
     .map((line) => line.split('|'))

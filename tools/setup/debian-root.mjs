@@ -1,13 +1,13 @@
 import { aptOptions, sourcesFor } from './debian-mirror.mjs'
 
-// The build's mounts disappear with its last process, even if it is killed.
+// The build's mounts disappear with its last process, even if that is killed.
 export const ISOLATION = ['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc']
 
 export function rootFlags(variant) {
   return ['--mode=root', `--variant=${variant}`, '--format=directory', '--quiet']
 }
 
-/** From the mirrors of this host. `flags` are mmdebstrap's. */
+/** Installs Debian from the mirrors of this host. `flags` are flags of mmdebstrap. */
 export async function installDebian({ run, suite, root, packages, flags, env, timeout_seconds }) {
   const options = ['APT::Sandbox::User "root"', ...(await aptOptions())].map((option) => `--aptopt=${option}`)
   const command = ['mmdebstrap', ...flags, `--include=${packages.join(',')}`, ...options]

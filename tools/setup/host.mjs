@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { run } from './cached-build.mjs'
 
-/** Its btrfs has simple quotas. Without them a disk's limit would not hold once it has a snapshot. */
+/** The first kernel whose btrfs has simple quotas. Without them the limit of a disk with a snapshot is not enforced. */
 const KERNEL_MIN = [6, 7]
 const FILE_SYSTEMS = ['btrfs', 'erofs', 'overlay']
 const CONTROLLERS = ['cpu', 'cpuset', 'memory', 'pids']
@@ -47,7 +47,7 @@ export function hostProblems({ release, kernel, file_systems, has_simple_quotas,
   return [...problems, ...controllerProblems(mounts, controllersAt)]
 }
 
-/** As `uname -r` prints it. */
+/** @param kernel as `uname -r` prints it. */
 function isOlder(kernel) {
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(kernel) ?? []
   return Number(major) < KERNEL_MIN[0] || (Number(major) === KERNEL_MIN[0] && Number(minor) < KERNEL_MIN[1])
@@ -79,5 +79,5 @@ function controllerProblems(mounts, controllersAt) {
 
 async function load(name, file_systems) {
   if (file_systems.includes(name)) return
-  await run('modprobe', [name]).catch(() => undefined) // a later check reports missing modules with the remedy
+  await run('modprobe', [name]).catch(() => undefined) // a later check reports a missing module, with the remedy
 }

@@ -1,4 +1,4 @@
-// Shared by all installations of the computer. Concurrent starts are safe.
+// Installs what all installations of the computer share. Concurrent starts are safe.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkGo, ensureBinaries } from './binaries.mjs'
@@ -9,7 +9,7 @@ import { ensureRunsc } from './runsc.mjs'
 import { ensureTemplate, isTemplateBuilt } from './template.mjs'
 
 const PLATFORM_TEMPLATES = ['base', 'browser']
-/** A start builds them in the background. */
+/** A first start builds these templates in the background. */
 const LATE_TEMPLATES = ['browser']
 const NODE_MAJOR = 24
 
@@ -22,17 +22,17 @@ export async function install({ settings, log, embedded_postgres = settings.data
   return { ...built, node, postgres_bin }
 }
 
-/** For tests without machines. */
+/** Tests without machines need only this step. */
 export async function installPackages({ settings, log, more = async () => undefined }) {
   await checkHost()
   await checkGo({ settings })
-  // Both mostly wait for the network. `more` follows the Debian packages: two apt processes would compete for one lock.
+  // Both steps mostly wait for the network. `more` follows the Debian packages, because two apt processes would compete for one lock.
   const [, told] = await bothEnded(ensureNodeModules({ log }), ensureDebianPackages({ log }).then(more))
   return { node: findNode(), more: told }
 }
 
 export async function installMachines({ settings, log, may_be_late = false }) {
-  // Compiling uses processors, templates mostly the network: together they take two thirds of the time.
+  // Runs both at once, which takes two thirds of the time: compiling needs processors, and templates mostly the network.
   const [programs, templates] = await bothEnded(installPrograms({ settings, log }), installTemplates({ settings, log, may_be_late }))
   return { ...programs, ...templates }
 }
@@ -54,7 +54,7 @@ async function installTemplates({ settings: { cache_dir }, log, may_be_late }) {
   return { templates, late_templates }
 }
 
-/** No step keeps running after a throw, unlike Promise.all. */
+/** Waits for all steps before it throws, unlike Promise.all. */
 async function bothEnded(...steps) {
   const ended = await Promise.allSettled(steps)
   const failed = ended.find(({ status }) => status === 'rejected')
@@ -62,7 +62,7 @@ async function bothEnded(...steps) {
   return ended.map(({ value }) => value)
 }
 
-/** npm's package, or the current Node.js if it is new enough. */
+/** Uses Node.js of npm's package, else the current Node.js if it is new enough. */
 export function findNode() {
   const packaged = join(CLONE, 'node_modules', `node-linux-${process.arch}`, 'bin', 'node')
   if (existsSync(packaged)) return packaged

@@ -1,4 +1,4 @@
-// `late-templates.mjs NAMES FLAGS…`: a first start does not wait for these.
+// `late-templates.mjs NAMES FLAGS…`: builds templates for which a first start does not wait.
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -45,7 +45,7 @@ export async function buildAndPublish(names, argv, { tries_max = 1 } = {}) {
   }
 }
 
-/** The service may still be starting. If it never starts, its next start publishes them. */
+/** Retries, because the service may still be starting. If it never starts, the next start publishes the templates. */
 async function whenPossible(action, tries_max) {
   for (let tries = 1; ; tries += 1) {
     try {

@@ -6,7 +6,7 @@ import { resolveSettings, SettingsError } from './settings.mjs'
 
 const GIB = 2 ** 30
 
-/** `rest` begins at the first argument that is not a flag: a following command keeps its own. */
+/** `rest` begins at the first argument that is not a flag, because a command that follows has flags of its own. */
 export function loadSettings(argv = process.argv.slice(2), env = process.env) {
   const { flags, rest } = parseFlags(argv)
   const { config = env.BERTH_CONFIG, ...others } = flags
@@ -27,7 +27,7 @@ export function parseFlags(argv) {
   return { flags, rest: argv.slice(argv[at] === '--' ? at + 1 : at) }
 }
 
-/** Names this installation's resources on the computer. */
+/** Part of the names of this installation's resources on the computer. */
 export function instanceOf(data_dir) {
   return createHash('sha256').update(realPath(data_dir)).digest('hex').slice(0, 4)
 }
@@ -60,7 +60,7 @@ function readFile(named, usual) {
   return value
 }
 
-// The directory may not exist yet.
+// The directory may not exist yet, so its existing parent is resolved.
 function realPath(path) {
   if (existsSync(path)) return realpathSync(path)
   return join(realPath(dirname(path)), basename(path))

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
 
-/** The command holds the lock already. */
+/** Flag of a command that is started again with the lock held. */
 export const LOCKED = '--under-lock'
 const TAKEN = 75
 
-/** undefined: another process holds the lock. */
+/** @returns the exit code; undefined: another process has the lock. */
 export function againUnderLock(lock, program, argv) {
   const again = [process.execPath, program, ...argv, LOCKED]
   const { status, error } = spawnSync('flock', ['--nonblock', '--conflict-exit-code', `${TAKEN}`, lock, ...again], { stdio: 'inherit' })

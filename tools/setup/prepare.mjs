@@ -1,4 +1,5 @@
-// `prepare.mjs RESULTS FLAGS…`, under the supervisor's lock: prints the supervisor's configuration. RESULTS is the JSON of `install`.
+// `prepare.mjs RESULTS FLAGS…`: runs under the supervisor's lock and prints the supervisor's configuration. RESULTS is the JSON of
+// `install`.
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readFile, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
@@ -34,7 +35,7 @@ async function prepare(installed, argv) {
 
 async function makeDirectories(settings, layout, accounts) {
   const root = { uid: 0, gid: 0 }
-  // Other users pass through to folders below.
+  // Mode 0755, because other users must reach folders below.
   await directory(settings.data_dir, 0o755, root)
   await directory(settings.run_dir, 0o755, root)
   await directory(layout.keys, 0o711, root)
@@ -64,7 +65,7 @@ async function directory(path, mode, { uid, gid }) {
   await chmod(path, mode)
 }
 
-// PostgreSQL, api and cell run as their own users.
+// PostgreSQL, api and cell do not run as root, and must be able to enter the path.
 async function checkPath(name, path) {
   await mkdir(path, { recursive: true })
   for (let folder = await realpath(path); folder !== dirname(folder); folder = dirname(folder)) {
@@ -73,7 +74,7 @@ async function checkPath(name, path) {
   }
 }
 
-// The supervisor bind-mounts a clone below root's home. That does not help if its files are private.
+// The supervisor bind-mounts a clone below root's home for the other users. They must still be able to read its files.
 async function checkClone() {
   for (const path of ['.', 'service/main.ts', 'node_modules']) {
     const { mode } = await stat(join(CLONE, path))
@@ -100,7 +101,7 @@ async function preparePostgres(layout, accounts, bin_dir) {
   await writeClusterFiles(cluster)
 }
 
-/** Peer authentication needs no password; all other users are refused. */
+/** Peer authentication needs no password. Users that are not listed are refused. */
 function identMap() {
   const lines = [
     ['root', POSTGRES_SUPERUSER],
@@ -121,13 +122,13 @@ async function checkMajorVersion({ bin_dir, data_dir, user }) {
   )
 }
 
-/** A new version makes the supervisor replace a running process. */
+/** If a version changes, the supervisor replaces the running process. */
 async function writeConfigs(settings, layout, accounts, installed) {
   const host = { memory_mib: Math.floor(totalmem() / 2 ** 20), cpus: availableParallelism() }
   const root = { uid: 0, gid: 0 }
   const files = {
     hostd: [config.hostdConfig(settings, { accounts, host, ...installed }), root],
-    programs: [installed.binaries, root], // read by `npm run clean`, which must not build anything
+    programs: [installed.binaries, root], // `npm run clean` reads this file, because it must not build anything
     bootstrap: [config.setupConfig(settings, installed.templates), root],
     api: [config.apiConfig(settings), accounts.api],
     cell: [config.cellConfig(settings), accounts.cell],

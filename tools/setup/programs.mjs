@@ -1,5 +1,5 @@
-// `node tools/setup/programs.mjs FOLDER`: builds programs for an image or a host without Go, which names them in BERTH_HOSTD, BERTH_AGENT,
-// BERTH_PORTD, BERTH_SUPERVISOR and BERTH_RUNSC. Needs neither privileges nor npm packages.
+// `node tools/setup/programs.mjs FOLDER`: builds the programs for an image or a host without Go. There BERTH_HOSTD, BERTH_AGENT,
+// BERTH_PORTD, BERTH_SUPERVISOR and BERTH_RUNSC name them. Needs neither privileges nor npm packages.
 import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'

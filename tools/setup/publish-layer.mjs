@@ -8,7 +8,7 @@ export async function publishLayer(layers, { digest, image_path }, log) {
   await timed(log, `template image ${digest.slice(0, 12)} is in place`, async () => {
     const unfinished = `${target}.new`
     await rm(unfinished, { force: true })
-    // A hard link fails across file systems. Synced before the rename: a power cut leaves no partial image.
+    // A hard link fails across file systems. The sync prevents a partial image after a power cut.
     await link(image_path, unfinished).catch(() => copyFile(image_path, unfinished))
     await chmod(unfinished, 0o444)
     await sync(unfinished)

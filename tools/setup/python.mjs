@@ -16,7 +16,7 @@ export async function pythonForTests({ settings, log }) {
 }
 
 async function packages(settings, log) {
-  // Compiled packages fit only one Python version.
+  // The key includes Python's version, because compiled packages fit only one version.
   const version = await run('python3', ['--version'])
   const wanted = createHash('sha256')
     .update(version + (await readFile(REQUIREMENTS, 'utf8')))
@@ -29,7 +29,7 @@ async function packages(settings, log) {
         const venv = join(work, 'venv')
         await runs('python3', ['-m', 'venv', venv], { timeout_seconds: 120 })
         const quietly = ['--quiet', '--disable-pip-version-check', '--only-binary', ':all:']
-        // The finished folder is moved, and a venv contains its own absolute path.
+        // Installs with --target, because the finished folder is moved and a venv contains its own absolute path.
         await runs(join(venv, 'bin', 'pip'), ['install', ...quietly, '--target', output, '--requirement', REQUIREMENTS], {
           timeout_seconds: 300,
         })

@@ -10,8 +10,8 @@ const BUILD_FLAGS = ['-mod=vendor', '-trimpath', '-buildvcs=false']
 const LINKER_FLAGS = '-s -w'
 
 /**
- * The first call builds (75 s on 2 cores with empty Go caches). A checkpoint restores only under the `version` that wrote it. BERTH_RUNSC
- * names a binary for a host without Go.
+ * The first call builds runsc (75 s on 2 cores with empty Go caches). A checkpoint can be restored only by the `version` that wrote it. On
+ * a host without Go, BERTH_RUNSC names a binary.
  */
 export async function ensureRunsc({ cache_dir, log }) {
   const given = process.env.BERTH_RUNSC
@@ -28,7 +28,7 @@ export async function ensureRunsc({ cache_dir, log }) {
   return { path, version }
 }
 
-/** Changes exactly with what can change the binary. */
+/** The key changes if and only if an input of the build changes. */
 export async function recipeKey({ recipe, go_version, go_platform }) {
   const hash = createHash('sha256')
   const add = (name, content) => hash.update(`${name}\0${content.length}\0`).update(content)
@@ -67,7 +67,7 @@ async function buildRunsc({ work, output, run, version, log }) {
 }
 
 async function go(args, options, start = run) {
-  // The user's GOFLAGS and GOWORK must not change the result under this key.
+  // The user's GOFLAGS and GOWORK are not part of the key, so they must not change the result.
   const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOWORK: 'off' }
   try {
     return await start('go', args, { env, ...options })
@@ -93,7 +93,7 @@ export async function copyRecipe(folder) {
   }
 }
 
-// An edit of the README must not make every checkpoint unrestorable.
+// Omits the README, because an edit of it would change the version and make every checkpoint unrestorable.
 async function recipeFiles(recipe) {
   const names = await readdir(recipe, { recursive: true })
   return names.filter((name) => isOfRecipe(name)).sort()

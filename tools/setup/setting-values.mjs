@@ -1,4 +1,4 @@
-// Each takes a text, or a JSON value of the file, and throws a description of the error.
+// Parsers of settings. Each accepts a text, or a JSON value of the file, and throws a description of the error.
 import { isIP } from 'node:net'
 
 function text(value) {
@@ -67,7 +67,7 @@ export function addresses(value) {
   return list
 }
 
-/** Go's notation. */
+/** Networks in Go's notation. */
 export function prefixes(value) {
   const list = Array.isArray(value) ? value : text(value).split(',')
   return list.map((each) => {
@@ -79,7 +79,7 @@ export function prefixes(value) {
   })
 }
 
-/** As in hostd: machine/internal/engine/builds.go. */
+/** The same pattern as in hostd: machine/internal/engine/builds.go. */
 const ENGINE = /^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$/
 
 export function engines(value) {
@@ -105,7 +105,7 @@ export function url(value) {
   return value.replace(/\/+$/, '')
 }
 
-/** As browsers send them. */
+/** Origins in the form in which browsers send them. */
 export function origins(value) {
   const list = Array.isArray(value) ? value : text(value).split(',')
   const read = list.map((each) => text(each).trim()).filter((each) => each !== '')
@@ -119,7 +119,7 @@ export function urlOrNothing(value) {
   return value === '' ? '' : url(value)
 }
 
-/** Port 65535 has the longest name. */
+/** Longest valid host: the name of port 65535 is the longest. */
 const PORTS_HOST_MAX = 253 - '65535-'.length - 26 - '.'.length
 
 export function portsUrl(value) {

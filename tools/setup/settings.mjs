@@ -1,4 +1,4 @@
-// Flag > environment > file > default. An unknown name is an error in each source.
+// Flags have precedence over the environment, the file and the default. An unknown name is an error in each source.
 import {
   address,
   addresses,
@@ -24,7 +24,7 @@ import {
   wholeNumber,
 } from './setting-values.mjs'
 
-/** `parse` takes a text or a JSON value of the file. `fallback` may be a function of earlier settings and of the host's facts. */
+/** `parse` accepts a text or a JSON value of the file. `fallback` may be a function of earlier settings and of facts about the host. */
 export const SETTINGS = {
   data_dir: { parse: path, fallback: '/var/lib/berth', about: 'everything that must outlive the service' },
   run_dir: {
@@ -96,7 +96,7 @@ export const SETTINGS = {
   },
   data_reserve_gib: {
     parse: number(0, 1 << 20),
-    // The pool's image is fully allocated. The database, logs, layers, uploads and trees grow outside of it.
+    // The pool's image is fully allocated, so only the database, logs, layers, uploads and trees need this space.
     fallback: (_, host) => Math.max(2, Math.round(host.disk_gib * 5) / 100),
     about: 'kept free on the file system of data_dir: below it, calls that would fill it are refused',
   },
@@ -257,15 +257,15 @@ export const SETTINGS = {
   failpoints: { parse: failpoints, fallback: '', flag_only: true, about: "places to fail at; for Berth's own tests" },
 }
 
-/** Read before settings, or of tests and clients in the same terminal. */
+/** Variables that are read before the settings, or belong to tests and clients in the same terminal. */
 const OTHER_VARIABLES = /^BERTH_(CONFIG|TEST_.*|URL|API_KEY|PROJECT|ORGANIZATION|PROFILE|CONFIG_DIR|MCP_TOKEN|NO_VERSION_CHECK)$/
 
-/** Of the user who starts Berth: shown without a stack. */
+/** An error of the user who starts Berth, shown without a stack. */
 export class SettingsError extends Error {}
 
 /**
- * `given` holds the source of each value. `flags` are texts.
- * @param facts `(settings) => host`, called once data_dir is known.
+ * `given` contains the source of each value. `flags` are texts.
+ * @param facts `(settings) => host`, called when data_dir is known.
  */
 export function resolveSettings({ flags, env, file, facts }) {
   refuseUnknown({ flags, env, file })
@@ -286,7 +286,7 @@ export function resolveSettings({ flags, env, file, facts }) {
   return { settings, given }
 }
 
-/** Either calls to the payment service or its webhooks would fail, and the first buyer would find out. */
+/** With one missing, calls to the payment service or its webhooks would fail at the first purchase. */
 function refuseHalf({ stripe_secret_key, stripe_webhook_secret }) {
   const [missing, given] =
     stripe_secret_key === '' ? ['stripe_secret_key', 'stripe_webhook_secret'] : ['stripe_webhook_secret', 'stripe_secret_key']

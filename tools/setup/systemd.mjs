@@ -10,16 +10,16 @@ import { SettingsError } from './settings.mjs'
 
 const UNITS = '/etc/systemd/system'
 const USUAL_DATA_DIR = '/var/lib/berth'
-/** For set-up and a first start. Later starts find the builds in the cache. */
+/** Long enough for set-up and a first start. Later starts find the builds in the cache. */
 const START_SECONDS = 1800
 const STOP_SECONDS = 150
 const SHOWN_LINES = 30
-// After the host's firewalls: Berth sees their rules at its first check.
+// Starts after the host's firewalls, so that Berth sees their rules at its first check.
 const AFTER = ['network-online.target', 'nftables.service', 'ufw.service', 'firewalld.service', 'docker.service', 'local-fs.target']
 
 const SERVICE_USAGE = 'npm run admin -- [settings] service install | uninstall | status'
 
-/** The unit keeps the settings of `argv`. */
+/** The unit starts Berth with the settings of `argv`. */
 export async function serviceCommand([verb, ...more], { settings, argv, log }) {
   const verbs = { install: installUnit, uninstall: uninstallUnit, status: showUnit }
   if (more.length > 0 || !Object.hasOwn(verbs, verb ?? '')) throw new SettingsError(`Usage: ${SERVICE_USAGE}`)
@@ -29,12 +29,12 @@ export async function serviceCommand([verb, ...more], { settings, argv, log }) {
   return verbs[verb]({ settings, argv, log, unit: unitName(settings) })
 }
 
-/** With the instance if the data directory is not the usual one. */
+/** The name contains the instance if the data directory is not the usual one. */
 export function unitName({ data_dir, instance }) {
   return data_dir === USUAL_DATA_DIR ? 'berth.service' : `berth-${instance}.service`
 }
 
-/** `identifier` tags the journal lines. */
+/** `identifier` is the tag of the unit's lines in the journal. */
 export function unitText({ node, clone, data_dir, path, identifier, flags }) {
   const command = [node, join(clone, 'tools', 'start.mjs'), '--show-logs', 'yes', ...flags].map(quoted).join(' ')
   return `# Written by \`npm run admin -- service install\`; \`service uninstall\` removes it.
@@ -69,7 +69,7 @@ WantedBy=multi-user.target
 `
 }
 
-/** systemd.service(5). */
+/** Quotes a word by the rules of systemd.service(5). */
 function quoted(word) {
   const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')
   return /^[A-Za-z0-9_@:=./,+%-]+$/.test(escaped) ? escaped : `"${escaped}"`
@@ -91,7 +91,7 @@ async function installUnit({ settings, argv, log, unit }) {
   await run('systemctl', ['daemon-reload'])
   await run('systemctl', ['enable', '--quiet', unit])
   log(`${path} is ${changed ? 'written' : 'as it was'}; ${unit} starts with the computer`)
-  // Returns when everything serves. The machines stay.
+  // Returns when everything serves. A restart does not end the machines.
   await run('systemctl', [changed ? 'restart' : 'start', unit], { timeout_seconds: START_SECONDS }).catch((error) => {
     const last = journalOf(unit).slice(-SHOWN_LINES).join('\n')
     throw new Error(`${unit} did not start. The end of its journal:\n${last}`, { cause: error })

@@ -12,7 +12,7 @@ const listOf = (check) => (value) => Array.isArray(value) && value.every(check)
 const envValues = (value) =>
   isObject(value) && Object.entries(value).every(([name, each]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && text(each))
 
-// [check, description]. A misspelt field must not be ignored silently.
+// Each field has [check, description]. Unknown fields are refused, because a misspelt one would be ignored silently.
 const RECIPE = {
   name: [matches(/^[a-z][a-z0-9-]{0,62}$/), 'a slug'],
   description: [text, 'a sentence'],
@@ -60,7 +60,7 @@ export function extendedBy(json) {
   return name
 }
 
-/** One error names every problem. A recipe that extends another adds its Debian and npm packages. */
+/** Reports all problems in one error. A recipe that extends another adds its own Debian and npm packages. */
 export function parseRecipe(json, extended_json) {
   const recipe = extended_json === undefined ? JSON.parse(json) : extend(JSON.parse(extended_json), JSON.parse(json))
   const problems = problemsOf(recipe)

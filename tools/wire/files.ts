@@ -38,7 +38,7 @@ function wireFile(name: string, exports: WireFile['exports'], more: Pick<WireFil
 
 const { Credential, Refusal, ...frames } = ports
 
-/** An agent sends a message of the gateway's public schemas where the two are the same. */
+/** Where an agent's message equals a public schema of the gateway, the public schema is used. */
 export const WIRE_FILES: readonly WireFile[] = [
   wireFile('agent', agent, {
     numbers: [
@@ -136,7 +136,7 @@ export const WIRE_FILES: readonly WireFile[] = [
   ]),
 ]
 
-/** portd's own packages have its frames. */
+/** portd's own packages contain the structs of its frames. */
 function portsFile(folder: string, exports: WireFile['exports'], numbers: NonNullable<WireFile['numbers']> = []): WireFile {
   return { source: 'contract/internal/ports.ts', target: `machine/internal/ports/${folder}/generated_ports.go`, exports, numbers }
 }

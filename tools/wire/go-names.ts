@@ -1,6 +1,6 @@
-// Go's own conventions for the messages of contract/internal: names, widths of integers, and deviations of single fields.
+// Conventions of Go for the messages of contract/internal: names, widths of integers, and exceptions for single fields.
 
-/** Types whose name in Go is another. */
+/** Types that have another name in Go. */
 export const GO_TYPES: Readonly<Record<string, string>> = {
   CommandHeader: 'Fence',
   VolumeHeader: 'Fence',
@@ -12,16 +12,16 @@ export const GO_TYPES: Readonly<Record<string, string>> = {
   TerminalSession: 'PtyRecord',
 }
 
-/** Messages that only TypeScript tells apart from another message: Go has no struct of its own for them. */
+/** Messages that only TypeScript distinguishes: Go uses the struct of the equal message. */
 export const ONLY_TYPESCRIPT: ReadonlySet<string> = new Set(['VolumeHeader', 'VolumeSubject'])
 
-/** Messages whose fields other messages repeat. Go embeds them there. */
+/** Messages whose fields other messages repeat. Go embeds their structs. */
 export const EMBEDDED: ReadonlySet<string> = new Set(['CommandHeader', 'VolumeHeader', 'PtySize', 'GitRequest', 'Refusal'])
 
-/** A required field of this name is embedded too, with its tag: Go promotes the fields of a subject. */
+/** A required field of this name is embedded with its tag, so that Go code can use the subject's fields directly. */
 export const EMBEDDED_FIELD = 'subject'
 
-/** All other integers are int64. */
+/** Integers with another type. All other integers are int64. */
 const INTEGERS: Readonly<Record<string, string>> = {
   ...named('int', 'cpu_millis memory_mib disk_gib headroom_mib quota_gib place agent_protocol port ports secret_ports line'),
   ...named('int', 'entries entries_max slots fitted_slots shells'),
@@ -36,7 +36,7 @@ const INTEGERS: Readonly<Record<string, string>> = {
 interface GoField {
   name?: string
   type?: string
-  /** Option of the JSON tag; '': none. */
+  /** Option of the JSON tag; '': no option. */
   omit?: '' | 'omitempty' | 'omitzero'
 }
 
@@ -48,22 +48,22 @@ export const GO_FIELDS: Readonly<Record<string, GoField>> = {
   'ExecSession.stdout_available_from': { name: 'StdoutAvailable' },
   'ExecSession.stderr_available_from': { name: 'StderrAvailable' },
   'Credential.kind': { type: 'Kind' },
-  'FileList.next_cursor': { omit: '' }, // only older agents leave it out
+  'FileList.next_cursor': { omit: '' }, // only older agents omit it
   'HelloFrame.port_host': { omit: '' },
   'IdleFrame.at_ms_ago': { omit: '' },
   'ListedCommand.reason': { type: '*string' },
   'ListedTerminal.output_bytes': { name: 'Bytes' },
-  'Machine.egress': { type: 'EgressInForce', omit: '' }, // hostd always sends it
-  'PatchRequest.content': { type: '*string' }, // "" is a content
+  'Machine.egress': { type: 'EgressInForce', omit: '' }, // hostd always sends this field
+  'PatchRequest.content': { type: '*string' }, // "" is valid content
   'ReleaseFrame.used_ms_ago': { omit: '' },
-  'SearchResult.next_cursor': { omit: '' }, // only older agents leave it out
+  'SearchResult.next_cursor': { omit: '' }, // only older agents omit it
   'TerminalSession.output_bytes': { name: 'Bytes' },
   'TerminalSession.output_available_from': { name: 'Available' },
-  'Volume.read_only': { type: 'bool', omit: 'omitempty' }, // the cell always sends it; hostd's own files omit false
+  'Volume.read_only': { type: 'bool', omit: 'omitempty' }, // the cell always sends the field; hostd's own files omit false
   'WriteResult.revision': { omit: '' },
 }
 
-/** Fields that Go writes first, in this order, where a public schema has another. */
+/** Order of fields in Go, where it differs from that of the public schema. These fields are written first. */
 export const GO_ORDER: Readonly<Record<string, readonly string[]>> = {
   ExecSession: ['session_id', 'argv', 'cwd', 'user', 'state'],
   ListedCommand: ['session_id', 'argv', 'argv_truncated', 'cwd', 'user', 'state'],

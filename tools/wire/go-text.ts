@@ -1,9 +1,9 @@
-/** A line of cells that gofmt aligns with its neighbours, or a line that stands alone. */
+/** A list is a line whose cells gofmt aligns with those of adjacent lines. A string is a line without alignment. */
 export type Line = readonly string[] | string
 
 const COLUMNS_MAX = 120
 
-/** Comment lines of at most 120 columns, at an indent. */
+/** Returns comment lines of at most 120 columns, with an indent. */
 export function comment(text: string, indent = ''): string[] {
   const lines: string[] = []
   for (const word of text.split(' ')) {
@@ -14,7 +14,7 @@ export function comment(text: string, indent = ''): string[] {
   return lines.map((line) => `${indent}${line}`)
 }
 
-/** Aligns as gofmt does: a column's width is that of its widest cell in consecutive lines that have a next cell. */
+/** Aligns as gofmt does: a column is as wide as its widest cell in consecutive lines that have a next cell. */
 export function aligned(lines: readonly Line[]): string[] {
   return lines.map((line, row) => {
     if (typeof line === 'string') return line

@@ -19,10 +19,10 @@ interface Schema {
 }
 interface Message extends Schema {
   title: string
-  /** Of its Go package. */
+  /** Folder of the message's Go package. */
   folder: string
   properties: Record<string, Schema>
-  /** One of several messages, with the fields of all. */
+  /** The message is one of several. Its Go struct has the fields of all. */
   is_union: boolean
 }
 
@@ -31,7 +31,7 @@ export interface Constants {
   prefix: string
   about: string
   words: Readonly<Record<string, string>>
-  /** Name of a slice of all words. */
+  /** Name of a Go slice with all words. */
   list?: string
 }
 
@@ -48,10 +48,10 @@ export interface ErrorTable {
   codes: Readonly<Record<string, { status: number; retryable: boolean }>>
 }
 
-/** One file of contract/internal and its Go file. */
+/** A file of contract/internal, and the Go file that is generated from it. */
 export interface WireFile {
   source: string
-  /** In the folder of its package. */
+  /** Path of the Go file, in the folder of its package. */
   target: string
   exports: Readonly<Record<string, unknown>>
   constants?: readonly Constants[]
@@ -61,7 +61,7 @@ export interface WireFile {
 
 const MODULE = 'github.com/berth-dev/berth'
 
-/** The text of a file's Go counterpart. `all`: every file of the protocols, for messages that this one names. */
+/** Returns the text of the Go file. `all`: every file of the protocols, because the file may name their messages. */
 export function goOf(file: WireFile, all: readonly WireFile[]): string {
   const world = { known: all.flatMap(messagesOf), folder: path.dirname(file.target) }
   const parts = [
@@ -95,7 +95,7 @@ function messagesOf({ exports, target }: WireFile): Message[] {
   })
 }
 
-/** The fields of all messages of a union. A description stays if it is the same in all of them. */
+/** Returns the fields of all messages of a union. A field has a description if all messages describe it equally. */
 function unionOf(messages: readonly Schema[]): Pick<Message, 'properties' | 'required'> {
   const properties: Record<string, Schema> = {}
   for (const [field, schema] of messages.flatMap((message) => Object.entries(message.properties ?? {}))) {
@@ -129,7 +129,7 @@ function inOrder(title: string, properties: Record<string, Schema>): [string, Sc
   return fields.sort((a, b) => rank(a) - rank(b))
 }
 
-/** By identity: a message that merely resembles the base does not embed it. */
+/** Compares schemas by identity, so that a message that only resembles the base does not embed it. */
 function contains(properties: Record<string, Schema>, base: Record<string, Schema>): boolean {
   return Object.entries(base).every(([field, schema]) => properties[field] === schema)
 }
@@ -155,7 +155,7 @@ function fieldLines({ title, field, schema, optional, is_union }: Field, world: 
   return [...comments, embedded ? [type, tag] : [given?.name ?? goName(field), type, tag]]
 }
 
-/** A field's own description; that of its message stands above the message. */
+/** A field's own description. The description of its message is written above the message. */
 function described(schema: Schema, { known }: World): string | undefined {
   const inner = schema.anyOf === undefined ? schema : valueOf(schema.anyOf)
   const message = known.find(({ title }) => title === inner.title)
@@ -181,21 +181,21 @@ function valuesOf({ patternProperties = {}, additionalProperties = {} }: Schema)
   return Object.values(patternProperties)[0] ?? additionalProperties
 }
 
-/** Nil in Go is null on the wire. */
+/** A nil in Go is null in JSON. */
 function valueOf(choices: readonly Schema[]): Schema {
   const [value, none] = choices
   if (value === undefined || none?.type !== 'null' || choices.length > 2) throw new Error('Go has no type for a choice of messages')
   return value
 }
 
-/** The Go name of a message, with its package if that is another. */
+/** Returns the message's name in Go, with its package if that is another. */
 function reference(title: string, { known, folder }: World): string {
   const message = known.find((each) => each.title === title)
   if (message === undefined) throw new Error(`No file of contract/internal exports ${title}`)
   return message.folder === folder ? typeName(title) : `${path.basename(message.folder)}.${typeName(title)}`
 }
 
-/** A frame is a matter of its package alone. */
+/** Frames are private to their package, so their names begin in lower case. */
 function typeName(title: string): string {
   const name = GO_TYPES[title] ?? title
   return name.endsWith('Frame') ? name.charAt(0).toLowerCase() + name.slice(1) : name

@@ -66,7 +66,7 @@ export const billingPortal = appRoute({
   errors: { not_found: NO_REASON },
 })
 
-/** The signature authenticates the payment service. */
+/** Anyone may call this route: its signature authenticates the payment service. */
 export const paymentEvents = appRoute({
   id: 'payment.receive',
   method: 'POST',

@@ -16,7 +16,7 @@ import { workspaceParams } from './workspaces.ts'
 const projectParams = Type.Object({ project_id: Uuid() })
 const etag = { ETag: 'The version, quoted' }
 
-/** App, "Egress policy". */
+/** Who may change a project's policy (App, "Egress policy"). */
 const PROJECT_WRITERS: PrincipalAccess = { kind: 'principal', within: 'project', roles: ['owner', 'admin'], keys: 'with_tool' }
 
 export const projectEgressGet = appRoute({

@@ -5,7 +5,7 @@ import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Export, ExportList } from '../../schemas/exports.ts'
 
-// App, "Authentication" 2: people only.
+// Only people may export (App, "Authentication" 2).
 const OWN: PrincipalAccess = { ...readers('self'), keys: 'forbidden' }
 const OF_ORGANIZATION: PrincipalAccess = administrators('organization', 'forbidden')
 const Organization = Type.Object({ organization_id: Uuid() })
@@ -22,7 +22,7 @@ const CONTENT = {
     description: 'A tar of files with one JSON object a line. Its last file, manifest.json, says what is in each and what is left out',
   },
 }
-/** null: not finished (retry), or failed. */
+/** Reason null: the export is not finished (retry), or has failed. */
 const NO_CONTENT = { not_found: NO_REASON, conflict: [null, 'export_expired', 'export_too_large'] } as const
 
 export const exportsCreate = appRoute({

@@ -90,7 +90,7 @@ export const workspacesForkTree = appRoute({
     allowance_exhausted,
     not_found: NO_REASON,
     forbidden: NO_REASON,
-    conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'not_forkable'], // the delete is its only operation
+    conflict: ['workspace_deleted', 'not_supported_for_mode', 'key_in_use', 'not_forkable'], // a tree workspace has no operation but its delete
     validation_failed: ['reserved_key_prefix'],
   },
 })

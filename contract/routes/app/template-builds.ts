@@ -90,7 +90,7 @@ export const workspacesSaveAsTemplate = appRoute({
 export const templateBuildsCreate = appRoute({ id: 'template-builds.create', ...create({ ...SHORT, within: 'project' }) })
 export const templateBuildsCreateOfOrganization = appRoute({ id: 'template-builds.create_of_organization', ...create(LONG) })
 
-/** The template may not exist yet, so access depends on its future owner. */
+/** Access depends on the template's future owner, because the template may not exist yet. */
 function create<P extends object>(form: { path: string; params: P; within: 'project' | 'organization' }) {
   return {
     method: 'POST',

@@ -50,7 +50,7 @@ function get(form: TemplateAddress) {
   } as const
 }
 
-/** The template may not exist yet, so access depends on its future owner. */
+/** Access depends on the template's future owner, because the template may not exist yet. */
 function create<P extends object>(form: { path: string; params: P; within: 'project' | 'organization' }) {
   return {
     method: 'POST',

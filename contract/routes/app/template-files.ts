@@ -4,7 +4,7 @@ import { appRoute } from '../../route.ts'
 import { TemplateDiffQuery, TemplateFileChangeList, TemplateFileList, TemplateFilesQuery } from '../../schemas/template-files.ts'
 import { LONG, SHORT, versionParams, type TemplateAddress } from './templates.ts'
 
-/** A caller could not tell a part of the list from the whole. */
+/** The list is refused until it is complete, because a caller could not distinguish an incomplete list. */
 const LISTED = ['file_list_indexing', 'file_list_unavailable'] as const
 
 export const templateFilesList = appRoute({ id: 'template-files.list', ...files(SHORT) })

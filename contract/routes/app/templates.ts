@@ -5,21 +5,23 @@ import { appRoute } from '../../route.ts'
 import { PageQuery, Uuid } from '../../schemas/common.ts'
 import { Template, TemplateList, TemplateSlug, TemplateVersion, TemplateVersionList, VersionNumber } from '../../schemas/templates.ts'
 
-/** SHORT resolves a slug as an open does: the caller's organization, then the platform. LONG finds the platform's templates too. */
+/**
+ * SHORT finds the template of the caller's organization, else the platform's, as an open does. LONG also finds the platform's templates.
+ */
 export const SHORT = { path: '/v1/templates', params: {}, within: 'template' } as const
 export const LONG = {
   path: '/v1/organizations/{organization_id}/templates',
   params: { organization_id: Uuid() },
   within: 'organization',
 } as const
-/** App, "Template drafts and test instances". */
+/** Who may work on drafts (App, "Template drafts and test instances"). */
 export const DEVELOPERS: Omit<PrincipalAccess, 'within'> = {
   kind: 'principal',
   roles: ['owner', 'admin'],
   keys: 'with_tool',
   refused_as: 'template_dev_mode_role',
 }
-/** A key needs `exec` where the version has commands. */
+/** A key also needs `exec` if the version has commands. */
 export const BUILD_FORBIDDEN = { forbidden: ['template_not_of_project', ...NO_REASON] } as const
 const TEMPLATE = { slug: TemplateSlug }
 const VERSION = { ...TEMPLATE, version: VersionNumber }

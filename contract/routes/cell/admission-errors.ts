@@ -3,7 +3,7 @@ import type { CellRoute, RouteErrors } from '../../route.ts'
 import { isReadOnly, serves } from '../../route.ts'
 import { toolOf } from '../../access.ts'
 
-/** Refusals before any handler, by layer, in order. A route's own `errors` list only those of its handler. */
+/** Refusals before any handler, in the order of the layers that refuse. A route's own `errors` list only those of its handler. */
 
 const CALLER = {
   unauthenticated: [null, 'revoked_watermark', 'revoked_workspace', 'revoked_api_key', 'revoked_api_key_tools'],
@@ -20,16 +20,16 @@ const OTHER_MODE = { conflict: ['not_supported_for_mode'] } as const satisfies R
 
 const SITUATION = { workspace_busy: NO_REASON, workspace_not_running: NO_REASON } as const satisfies RouteErrors<CellCode>
 
-/** The parked machine cannot be woken. */
+/** Refusals of routes that wake a parked machine. */
 const WAKING = {
   workspace_busy: ['workspace_fenced'],
   service_unavailable: ['host_capacity', 'wake_failed'],
 } as const satisfies RouteErrors<CellCode>
 
-/** The guest's kernel may forbid a call, without a known reason. */
+/** The guest's kernel may refuse a call, and the reason is not known. */
 const MACHINE = { conflict: NO_REASON, rate_limited: ['resource_limit'], timeout: NO_REASON } as const satisfies RouteErrors<CellCode>
 
-/** A sleeping machine's disk. */
+/** Refusals of routes that read a sleeping machine's disk. */
 const DISK = {
   workspace_not_running: ['offline_unavailable', 'offline_budget'],
   dependency_unavailable: ['offline_changed'],
@@ -37,7 +37,7 @@ const DISK = {
 
 const TREE_CHANGES = { workspace_busy: ['execution_in_progress'] } as const satisfies RouteErrors<CellCode>
 
-/** Only processful workspaces have a state, a machine and a disk. */
+/** File-first workspaces have no state, machine or disk, and so none of these refusals. */
 export function admissionErrors(route: CellRoute): RouteErrors<CellCode>[] {
   if (toolOf(route) === null) return []
   const tree = serves(route, 'file_first') && !isReadOnly(route) && (route.tree === true || route.modes !== undefined) ? [TREE_CHANGES] : []

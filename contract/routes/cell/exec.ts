@@ -41,7 +41,7 @@ export const execStart = cellRoute({
     200: { schema: Started, description: 'This session or execution exists already; nothing ran again' },
   },
   errors: {
-    ...START_REASONS, // a command of a file-first workspace counts as a start
+    ...START_REASONS, // a command of a file-first workspace is admitted like a start
     forbidden: ['secret_not_available'],
     conflict: ['operation_id_reused', 'operation_interrupted', 'execution_id_reused', 'guest_feature_unavailable'],
     service_unavailable: ['no_execution_host'],

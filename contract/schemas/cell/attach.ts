@@ -13,9 +13,9 @@ export const COMMAND_MESSAGES = {
   ),
 }
 
-/** Each stdin message is acknowledged. */
+/** Each stdin message is answered by a `stdin` event. */
 export const AttachEvent = Type.Union([...OutputEvent.anyOf, Type.Object({ type: Type.Literal('stdin'), ...ExecStdin.properties })])
 
 export const ATTACH_PROTOCOL = 'berth.v1'
-/** Browsers cannot set the Authorization header: a tool token is offered as a sub-protocol. */
+/** A tool token may be offered as a sub-protocol, because browsers cannot set the Authorization header of a WebSocket. */
 export const BEARER_PROTOCOL_PREFIX = 'bearer.'

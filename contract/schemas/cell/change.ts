@@ -13,7 +13,7 @@ import { FILE_TYPES, Sha256 } from './file.ts'
 export const CHANGE_KINDS = ['added', 'modified', 'metadata', 'deleted', 'replaced'] as const
 export type ChangeKind = (typeof CHANGE_KINDS)[number]
 
-/** `modified` includes mode, owner and type. */
+/** `modified` includes changes of mode, owner and type. */
 export const FILE_CHANGES = ['added', 'modified', 'deleted'] as const
 
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
@@ -55,7 +55,7 @@ const counts = { added: Count, modified: Count, metadata: Count, deleted: Count,
 
 export const ChangeCounts = Type.Object(counts, { title: 'ChangeCounts' })
 
-/** App, "Conventions". */
+/** See the specification (App, "Conventions"). */
 export const Changes = Type.Object(
   {
     data: Type.Array(Change, {

@@ -7,7 +7,7 @@ import { EndFields } from './session.ts'
 
 const { id_characters_min: shortest, id_characters_max: longest, changed_max } = LIMITS.execution
 
-/** Cell, "Execution": chosen by the caller. */
+/** The caller chooses the id (Cell, "Execution"). */
 export const EXECUTION_ID = `^[A-Za-z0-9][A-Za-z0-9._:-]{${shortest - 1},${longest - 1}}$`
 export const ExecutionId = Type.String({ pattern: EXECUTION_ID })
 
@@ -16,7 +16,7 @@ export type ExecutionState = (typeof EXECUTION_STATES)[number]
 
 const Milliseconds = (description: string) => Type.Integer({ minimum: 0, description })
 
-/** Compared with the base revision. */
+/** The change relative to the base revision. */
 export const Changed = Type.Object({
   path: Type.String(),
   change: Enum(FILE_CHANGES),

@@ -9,7 +9,7 @@ export const FILE_TYPES = ['file', 'directory', 'symlink', 'other'] as const
 
 const NAME = 'Bytes that are not UTF-8 are shown escaped (`\\xff`); a path with such a name cannot be asked for'
 
-/** A final symbolic link is described, not followed. */
+/** A symbolic link at the end of the path is described, not followed. */
 export const FileInfo = Type.Object(
   {
     path: Type.String({ description: NAME }),
@@ -42,7 +42,7 @@ export const FileList = Type.Object(
 )
 export type FileList = Static<typeof FileList>
 
-/** `revision` is absent above 256 MiB. */
+/** `revision` is absent for a file above 256 MiB. */
 export const WriteResult = Type.Object(
   {
     path: Type.String(),

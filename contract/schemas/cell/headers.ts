@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../limits.ts'
 
-/** Handlers validate it, each with its own refusal. */
+/** Schemas do not check these headers. Handlers do, each with its own refusal. */
 const header = (description: string) => Type.Optional(Type.String({ description }))
 
 const if_match = {

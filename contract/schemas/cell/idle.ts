@@ -11,7 +11,7 @@ export const WakeHint = Type.Object({ residency: Enum(['resident', 'frozen', 'hi
 
 export const AWAKE_KINDS = ['call', 'stream', 'command', 'keepalive', 'operation'] as const
 
-/** Cell, "Workspace as seen by tool calls". */
+/** See the specification (Cell, "Workspace as seen by tool calls"). */
 export const Awake = Type.Object({
   kind: Enum(AWAKE_KINDS, { description: 'call: a tool call in progress; stream: one that is attached; command: started through exec' }),
   since: Nullable(Timestamp()),
@@ -23,7 +23,7 @@ export const Awake = Type.Object({
 
 export const RESIDENCY_REASONS = ['operation', 'use', 'keepalive', 'wake_hint', 'command', 'busy', 'recent', 'never_parked'] as const
 
-/** Cell, "Parking". */
+/** See the specification (Cell, "Parking"). */
 export const Residency = Type.Object(
   {
     state: Nullable(Enum(['resident', 'frozen', 'hibernated', 'restoring'], { description: 'null: it does not run' })),
@@ -45,7 +45,7 @@ export const Residency = Type.Object(
 )
 export type Residency = Static<typeof Residency>
 
-/** Cell, "Idle record". */
+/** See the specification (Cell, "Idle record"). */
 export const IdleRecord = Type.Object(
   {
     policy: Idle.properties.policy,

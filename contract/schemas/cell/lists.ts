@@ -16,7 +16,7 @@ const cut = Type.Boolean({ description: `argv is longer: its first ${LIMITS.exec
 
 const { stdout_available_from: _stdout, stderr_available_from: _stderr, ...command } = ExecSession.properties
 
-/** Environment values are not stored, so no list returns them. */
+/** Lists never contain environment values, because the values are not stored. */
 export const ListedCommand = Type.Object({ ...command, argv_truncated: cut }, { title: 'ListedCommand' })
 export type ListedCommand = Static<typeof ListedCommand>
 export const CommandList = List(ListedCommand, 'CommandList')

@@ -6,7 +6,7 @@ const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 
 export const PROCESS_STATES = ['running', 'sleeping', 'waiting', 'stopped', 'traced', 'zombie', 'dead', 'unknown'] as const
 
-/** Numbers as seen inside the workspace. */
+/** Process ids are those inside the workspace. */
 export const Process = Type.Object(
   {
     pid: Type.Integer({ minimum: 1 }),

@@ -7,7 +7,7 @@ const Globs = Type.Array(Type.String(), {
   description: `Globs with \`**\` and \`{a,b}\`, ${LIMITS.search.glob_bytes_max} bytes at most. One with a slash is of the path below \`path\`, one without of the name, at any depth; an excluded directory is left out with all below it`,
 })
 
-/** The answer contains the matches found until then. */
+/** Reasons why a search ended early. Its answer contains the matches found before. */
 export const SEARCH_STOP_REASONS = {
   max_matches: 'there are more matches than `max_matches`',
   time_limit: `it took ${LIMITS.search.seconds_max} seconds`,

@@ -4,14 +4,14 @@ import { Nullable, strict, Uuid, Enum } from '../common.ts'
 
 export const SessionId = Type.String({ pattern: `^[A-Za-z0-9._:-]{1,${LIMITS.exec.session_id_characters_max}}$` })
 
-/** Every platform template has this user. */
+/** Default user of commands: every platform template has it. */
 export const DEFAULT_USER = 'user'
 export const DEFAULT_CWD = '/home/user'
 
-/** Callers can read such commands, but not start them. */
+/** Prefix of the service's own commands. Callers can read such commands, but cannot start them. */
 export const RESERVED_SESSION_PREFIX = 'sfstart.'
 
-/** Not Type.Record: its pattern accepts names with a line break. */
+/** Type.Record is not used, because its pattern accepts names with a line break. */
 export const Env = Type.Unsafe<Record<string, string>>({
   type: 'object',
   additionalProperties: { type: 'string' },
@@ -47,10 +47,10 @@ export const Offset = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGE
 
 export const SESSION_STATES = ['running', 'exited', 'failed_to_start', 'lost'] as const
 
-/** Processes beyond these limits of the machine are killed. */
+/** The machine kills processes that exceed these limits. */
 export const EXIT_REASONS = ['out_of_memory', 'process_limit'] as const
 
-/** The `exit` event repeats these. */
+/** The `exit` event contains the same fields. */
 export const EndFields = {
   state: Enum(SESSION_STATES),
   exit_code: Nullable(Type.Integer({ description: '-1 when a signal ended the command' })),
@@ -69,7 +69,7 @@ export const EndFields = {
   stderr_bytes: Offset,
 }
 
-/** hostd sets the limit for each incarnation. */
+/** hostd sets the limit at each start of a machine. */
 const AvailableFrom = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
@@ -149,7 +149,7 @@ export const OutputEvent = Type.Union([
 ])
 export type OutputEvent = Static<typeof OutputEvent>
 
-/** The portable ones. */
+/** Signals that all supported systems have. */
 export const SIGNALS = [
   'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGILL', 'SIGTRAP', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGKILL', 'SIGUSR1', 'SIGSEGV', 'SIGUSR2',
   'SIGPIPE', 'SIGALRM', 'SIGTERM', 'SIGCHLD', 'SIGCONT', 'SIGSTOP', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGURG', 'SIGXCPU', 'SIGXFSZ',
@@ -158,7 +158,7 @@ export const SIGNALS = [
 
 export const SHORT_SIGNALS = SIGNALS.map((signal) => signal.slice('SIG'.length))
 
-/** undefined: unknown. */
+/** @returns undefined for an unknown name. */
 export function signalOf(name: string): string | undefined {
   return SIGNALS.find((signal) => signal === name || signal === `SIG${name}`)
 }

@@ -39,7 +39,7 @@ export const TerminalInput = Type.Object({ data: Typed }, { ...strict, title: 'T
 
 const { state, exit_code, term_signal, started_at, ended_at, error } = EndFields
 
-/** The `exit` event repeats these. */
+/** The `exit` event contains the same fields. */
 export const TerminalEnding = { state, exit_code, term_signal, started_at, ended_at, error, output_bytes: Offset }
 
 export const TerminalSession = Type.Object(

@@ -18,7 +18,7 @@ export const WatchQuery = Type.Object({
   ),
 })
 
-/** A new entry is `added`, even where it replaces another. A move is `deleted` and `added`. */
+/** A new entry is `added`, even if it replaces another. A move is reported as `deleted` and `added`. */
 export const WATCHED_CHANGES = ['added', 'modified', 'metadata', 'deleted'] as const
 
 export const WatchStart = Type.Object({

@@ -25,7 +25,7 @@ const usage = `usage: hostd --config FILE [--enable-failpoints]
        hostd clean --config FILE
        hostd --list-failpoints`
 
-// /proc/self shows the main thread's namespaces, while other threads enter foreign ones.
+// The main thread must stay in hostd's own namespaces, because /proc/self shows them. Other threads enter others.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -125,7 +125,7 @@ func serve(config hostd.Config, failpoints bool) error {
 	return host.Serve(ctx, listener)
 }
 
-// gVisor recommends it: a sandbox inherits the limit and opens every file that its guest has open.
+// gVisor recommends this limit: a sandbox inherits it and opens a host file for each file that its guest opens.
 const openFiles = 1 << 20
 
 const cleanInside = "clean-inside"

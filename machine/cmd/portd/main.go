@@ -1,4 +1,4 @@
-// Command portd serves the ports of workspaces. Its only privilege is to ask the cell what may be served.
+// Command portd serves the ports of workspaces. Its only privilege is to ask the cell which ports may be served.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command supervisor keeps one installation running: `supervisor --data-dir D -- COMMAND…`. COMMAND prepares it and
-// prints the configuration.
+// Command supervisor restarts the processes of one installation: `supervisor --data-dir D -- COMMAND…`. COMMAND
+// prepares the installation and prints the configuration.
 package main
 
 import (
@@ -25,10 +25,11 @@ import (
 const (
 	prepareMax  = 10 * time.Minute
 	exitRunning = 3
-	openFiles   = 65_536 // api and cell hold thousands of streams
+	openFiles   = 65_536 // api and cell hold thousands of streams, and inherit this limit
 )
 
-// A parent death signal is lost when the thread that requested it ends.
+// The kernel drops a parent death signal when the thread that requested it ends. So the requesting thread must live as
+// long as the process.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -50,10 +51,11 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	if dataDir == "" || len(prepare) == 0 {
 		return errors.New("usage: supervisor --data-dir D -- COMMAND…")
 	}
-	// A closed terminal or pipe must not end the service. Children would inherit an ignored signal.
+	// A closed terminal or pipe must not end the service. SIGPIPE is caught, because children inherit an ignored
+	// signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup requests a service that outlives its terminal
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP, because its service must outlive the terminal
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
@@ -87,7 +89,7 @@ func run(dataDir string, withParent bool, prepare []string) error {
 	return supervisor.Run(ctx, config, os.Stdout)
 }
 
-// All children inherit the protected CPU.
+// joinService runs before any child starts, so that all children inherit the group's CPU weight.
 func joinService(instance string) error {
 	tree, err := cgroup.Open(instance)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package accepting accepts connections even after the process or computer ran out of file descriptors.
+// Package accepting accepts connections, and goes on after the process or computer ran out of file descriptors.
 package accepting
 
 import (
@@ -12,8 +12,8 @@ const (
 	pauseMax = time.Second
 )
 
-// Next returns the next connection. It returns an error only when the listener is closed; it retries all other errors, which would end
-// the service for all callers.
+// Next returns the next connection, and an error only when the listener is closed. It retries all other errors, because
+// returning one would end the service for all callers.
 func Next(listener net.Listener) (net.Conn, error) {
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		conn, err := listener.Accept()

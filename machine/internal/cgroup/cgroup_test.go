@@ -159,7 +159,7 @@ func TestMemoryPastTheLimitIsAnOOMKillThatIsCounted(t *testing.T) {
 		group, err := tree.Create("slot1", Limits{MemoryBytes: 32 << 20})
 		must(t, err)
 		command := start(t, group, "head -c 500000000 /dev/zero | tail") // tail keeps the whole line
-		// v1 kills only the one process, whose end the shell reports.
+		// cgroup v1 kills only that process, and the shell reports its end.
 		status := wait(command)
 		if _, two := tree.v.(*versionTwo); two && status.Signal() != syscall.SIGKILL {
 			t.Fatalf("it ended with %v", status)

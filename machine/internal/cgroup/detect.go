@@ -65,8 +65,8 @@ func readMounts() (v1 map[string]string, unified string, err error) {
 	return v1, unified, lines.Err()
 }
 
-// A group with processes cannot delegate controllers (only the host's real root can), so a container's processes move
-// to a leaf.
+// Only the host's real root group can have processes and delegate controllers. In a container, openV2 therefore moves
+// the root's processes to a leaf.
 func openV2(root string, needed []string) (*versionTwo, error) {
 	text, err := os.ReadFile(root + "/cgroup.controllers")
 	if err != nil {

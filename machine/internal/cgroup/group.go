@@ -14,28 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group has the same path under every v1 controller.
+// Group is one cgroup. On v1 it is a directory of the same path under every controller.
 type Group struct {
 	v    version
 	path string
 }
 
 const (
-	killBound    = 20 * time.Second // a process in an uninterruptible wait may need that long
+	killBound    = 20 * time.Second // a process in an uninterruptible wait may need this long to end
 	condemnTries = 20               // each pass reaches processes that were forked before their parent was killed
-	deleteTries  = 100              // 10 ms apart: the kernel releases dead processes a moment later
+	deleteTries  = 100              // 10 ms apart, because the kernel releases dead processes a moment later
 	freezeBound  = 2 * time.Second
-	// A sandbox takes 10-20 ms to die, and a caller waits.
+	// For this long, Kill polls in short steps: a sandbox dies in 10-20 ms, and a caller waits.
 	killEager = 30 * time.Millisecond
 )
 
 // OCIPath is for linux.cgroupsPath. runsc joins an existing group, changes none of its limits, and does not delete it.
-// It reads the memory limit for the guest's MemTotal and the quota for its CPUs. So set guest-visible limits before the
-// start, and raise them for headroom after it. With --ignore-cgroups the guest would see the host's memory. On v1 runsc
-// adds groups under unused controllers; Delete removes those, too.
+// runsc reads the group's memory limit for the guest's MemTotal and its quota for the guest's CPUs. So callers set
+// guest-visible limits before the start, and raise them for headroom afterwards. With --ignore-cgroups the guest would
+// see the host's memory. On v1 runsc adds groups under unused controllers; Delete removes those, too.
 func (g *Group) OCIPath() string { return "/" + g.path }
 
-// SetLimits treats zero as no limit. EBUSY: more memory is in use, and the old limit stays.
+// SetLimits treats zero as no limit. It fails with EBUSY and leaves the old memory limit if the group uses more memory.
 func (g *Group) SetLimits(l Limits) error {
 	if l.CPUMillis < 0 || l.MemoryBytes < 0 || l.Pids < 0 {
 		return fmt.Errorf("negative limit %+v: %w", l, unix.EINVAL)
@@ -46,7 +46,7 @@ func (g *Group) SetLimits(l Limits) error {
 	return nil
 }
 
-// SetMemory is SetLimits for memory.
+// SetMemory changes only the memory limit. Like SetLimits, it fails with EBUSY if the group uses more.
 func (g *Group) SetMemory(bytes int64) error {
 	if err := g.v.setMemory(g.path, bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", g.path, err)
@@ -57,17 +57,17 @@ func (g *Group) SetMemory(bytes int64) error {
 func (g *Group) Add(pid int) error {
 	for _, dir := range g.v.dirs(g.path) {
 		err := write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a v1 controller that this group does not use
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // missing under a v1 controller that this group does not use
 			return fmt.Errorf("move %d to cgroup %s: %w", pid, g.path, err)
 		}
 	}
 	return nil
 }
 
-// Procs is empty without a group.
+// Procs lists the group's processes; the list is empty if the group does not exist.
 func (g *Group) Procs() ([]int, error) { return readProcs(g.v.procsFile(g.path)) }
 
-// Exists may be outdated at once.
+// Exists reports a state that may have changed when the caller reads the result.
 func (g *Group) Exists() bool {
 	_, err := os.Stat(g.v.procsFile(g.path))
 	return err == nil
@@ -75,14 +75,14 @@ func (g *Group) Exists() bool {
 
 func (g *Group) Freeze() error { return g.setFrozen(true) }
 
-// Thaw does not wait until processes run.
+// Thaw returns before all processes run again.
 func (g *Group) Thaw() error { return g.setFrozen(false) }
 
 func (g *Group) setFrozen(on bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), freezeBound)
 	defer cancel()
 	if err := g.v.freeze(ctx, g.path, on); err != nil {
-		if on { // half frozen is worse than running
+		if on { // a partly frozen group is worse than a running one, so it is thawed
 			err = errors.Join(err, g.v.freeze(ctx, g.path, false))
 		}
 		return fmt.Errorf("freeze(%v) cgroup %s: %w", on, g.path, err)
@@ -92,16 +92,17 @@ func (g *Group) setFrozen(on bool) error {
 
 func (g *Group) Frozen() (bool, error) { return g.v.frozen(g.path) }
 
-// FreezerFile is for the cell, to thaw without hostd: "THAWED" into freezer.state (v1), "0" into cgroup.freeze (v2).
+// FreezerFile is the file with which the cell thaws without hostd: "THAWED" into freezer.state (v1), "0" into
+// cgroup.freeze (v2).
 func (g *Group) FreezerFile() string { return g.v.freezerFile(g.path) }
 
-// On v1 this process has a thread in the group it spawns into.
+// strangers lists the group's processes except this one. On v1, a thread of hostd is in the group into which it spawns.
 func (g *Group) strangers() ([]int, error) {
 	pids, err := g.Procs()
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() }), err
 }
 
-// Condemn kills others until no new process appears.
+// Condemn kills all other processes of the group, and repeats the kill until no new process appears.
 func (g *Group) Condemn() error {
 	condemned := map[int]bool{}
 	for range condemnTries {
@@ -122,10 +123,10 @@ func (g *Group) Condemn() error {
 	return fmt.Errorf("cgroup %s has new processes all the time", g.path)
 }
 
-// EndOthers spares one process.
+// EndOthers kills all processes of the group except the spared one.
 func (g *Group) EndOthers(spared int) error { return signalAll(g.v.procsFile(g.path), spared) }
 
-// Kill waits until all others have ended. On v1 it thaws first: a frozen process ignores SIGKILL.
+// Kill waits until all other processes have ended. On v1 it thaws the group first: a frozen process ignores SIGKILL.
 func (g *Group) Kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killBound)
 	defer cancel()
@@ -149,7 +150,7 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// Delete includes groups below.
+// Delete also removes the groups below this one.
 func (g *Group) Delete() error {
 	for _, dir := range g.v.dirs(g.path) {
 		if err := removeDir(dir); err != nil {
@@ -186,13 +187,13 @@ func removeDir(dir string) error {
 	return fmt.Errorf("%s: %w", dir, err)
 }
 
-// Stats are zero without their controller.
+// Stats returns zero for a value whose controller is missing.
 func (g *Group) Stats() (cpuUsec, memoryBytes, oomKills int64, err error) {
 	s, err := g.v.stats(g.path)
 	return s.CPUUsec, s.MemoryBytes, s.OOMKills, err
 }
 
-// Pidfds are held while the group is read again, so no reused pid is hit.
+// signalAll opens pidfds, then signals only pids that are still in the group. So a reused pid is never hit.
 func signalAll(procsFile string, spared int) error {
 	before, err := readProcs(procsFile)
 	if err != nil {
@@ -240,19 +241,19 @@ func readProcs(file string) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s holds %q", file, field)
 		}
-		if pid > 0 { // 0 stands for a process of an outer PID namespace
+		if pid > 0 { // the kernel shows 0 for a process of an outer PID namespace
 			pids = append(pids, pid)
 		}
 	}
 	return pids, nil
 }
 
-// The group: ENOENT, or ENODEV while open. The process: ESRCH.
+// isGone recognizes a removed group (ENOENT, or ENODEV if the file was open) and an ended process (ESRCH).
 func isGone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }
 
-// A missing file means a missing controller.
+// write does not create files: a missing file means a missing controller.
 func write(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {

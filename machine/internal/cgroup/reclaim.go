@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thaw is noticed between steps.
+// Memory is reclaimed in small steps, so that a thaw is noticed between two steps.
 const reclaimStep = 64 << 20
 
-// OfferMemory moves a frozen group's memory to compressed swap, until it runs again or no more can be reclaimed. From
-// swap on a disk, the first call would wait for its pages.
+// OfferMemory moves a frozen group's memory to compressed swap, until the group is thawed or no more can be reclaimed.
+// It skips swap on a disk: the first call after the thaw would wait for its pages.
 func (g *Group) OfferMemory() error {
 	swaps, err := os.ReadFile("/proc/swaps")
 	if err != nil {
 		return err
 	}
-	zswap, _ := os.ReadFile("/sys/module/zswap/parameters/enabled") // the kernel may have no zswap
+	zswap, _ := os.ReadFile("/sys/module/zswap/parameters/enabled") // an error means that the kernel has no zswap
 	if !isCompressed(string(swaps), string(zswap)) {
 		return nil
 	}
 	return g.v.offerMemory(g.path)
 }
 
-// The first line is a heading. The kernel chooses the device, so all must be compressed.
+// The first line is a heading. All swap areas must be compressed, because the kernel chooses among them.
 func isCompressed(swaps, zswap string) bool {
 	places := strings.Split(strings.TrimSpace(swaps), "\n")[1:]
 	for _, place := range places {
@@ -37,10 +37,10 @@ func isCompressed(swaps, zswap string) bool {
 	return len(places) > 0
 }
 
-// v1 has no proactive reclaim.
+// cgroup v1 has no proactive reclaim, so this does nothing.
 func (v *versionOne) offerMemory(string) error { return nil }
 
-// A running machine must not lose pages in use. Pages in swap return with their use.
+// Swap is permitted only while the group is frozen, because a running machine must not lose pages in use.
 func (v *versionTwo) offerMemory(group string) error {
 	if !v.has("memory") {
 		return nil
@@ -62,7 +62,7 @@ func (v *versionTwo) reclaimFrozen(group string) error {
 			return err
 		}
 		err = write(v.file(group, "memory.reclaim"), strconv.Itoa(reclaimStep))
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, os.ErrNotExist) { // nothing more to reclaim; a kernel before 5.19
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, os.ErrNotExist) { // nothing more can be reclaimed; or the kernel (before 5.19) cannot reclaim
 			return nil
 		}
 		if err != nil {

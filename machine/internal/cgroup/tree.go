@@ -1,4 +1,4 @@
-// Package cgroup holds machines, the service and command-line runs apart, on cgroup v1 and v2.
+// Package cgroup separates machines, the service and command-line runs, on cgroup v1 and v2.
 //
 //	berth-<instance>/machines/<slot>   one machine each, capped
 //	berth-<instance>/service           api, cell, hostd, PostgreSQL: more CPU weight than all machines together
@@ -24,22 +24,22 @@ type Tree struct {
 	v    version
 }
 
-// dirs are absolute: one on v2, one for each controller on v1.
+// version is the interface of v1 and v2. dirs are absolute: one on v2, one for each controller on v1.
 type version interface {
-	prepare(group string, parents bool) error // make the group; parents: its children need controllers
+	prepare(group string, parents bool) error // makes the group; parents: its children need controllers
 	dirs(group string) []string
 	procsFile(group string) string
 	setWeight(group string, percent int) error
 	setLimits(group string, l Limits) error
-	setMemory(group string, bytes int64) error // EBUSY if more is in use
+	setMemory(group string, bytes int64) error // fails with EBUSY if the group uses more
 	protect(group string, bytes int64) error   // memory that is not reclaimed for other groups
 	freeze(ctx context.Context, group string, on bool) error
 	frozen(group string) (bool, error)
 	offerMemory(group string) error
 	freezerFile(group string) string
-	killAll(group string) error // one pass of SIGKILL
+	killAll(group string) error // sends SIGKILL once to all processes
 	stats(group string) (Stats, error)
-	rootProcs() string // where processes outside of the tree may be
+	rootProcs() string // file for processes that leave the tree; "" on v1
 }
 
 type Limits struct {
@@ -53,11 +53,12 @@ func (l Limits) weight() int { return cmp.Or(l.WeightPercent, 100) }
 
 type Stats struct {
 	CPUUsec     int64
-	MemoryBytes int64 // without page cache that could be dropped at once
+	MemoryBytes int64 // without page cache that can be dropped at once
 	OOMKills    int64
 }
 
-// In percent of the default. At sixteen to one, machines at full load slow the service by a few percent.
+// These weights are in percent of the default. At a ratio of sixteen, machines at full load slow the service by a few
+// percent.
 const (
 	machinesWeight = 25
 	serviceWeight  = 400
@@ -112,7 +113,7 @@ func (t *Tree) Create(slot string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// Get may return a group that does not exist.
+// Get returns a machine's group, which may not exist.
 func (t *Tree) Get(slot string) *Group {
 	if !namePattern.MatchString(slot) {
 		slot = ".invalid"
@@ -120,7 +121,7 @@ func (t *Tree) Get(slot string) *Group {
 	return &Group{v: t.v, path: filepath.Join(t.machines(), slot)}
 }
 
-// LimitMachines treats zero as no limit. EBUSY: they use more.
+// LimitMachines limits the memory of all machines; zero is no limit. It fails with EBUSY if they use more.
 func (t *Tree) LimitMachines(bytes int64) error {
 	if err := t.v.setMemory(t.machines(), bytes); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", t.machines(), err)
@@ -130,7 +131,7 @@ func (t *Tree) LimitMachines(bytes int64) error {
 
 // ProtectService keeps this much memory of the service from reclaim (v2 only).
 func (t *Tree) ProtectService(bytes int64) error {
-	for _, group := range []string{t.name, t.Service().path} { // a group's protection is limited by its parent's
+	for _, group := range []string{t.name, t.Service().path} { // the parent's protection limits that of the group
 		if err := t.v.protect(group, bytes); err != nil {
 			return fmt.Errorf("protect cgroup %s: %w", group, err)
 		}
@@ -138,7 +139,7 @@ func (t *Tree) ProtectService(bytes int64) error {
 	return nil
 }
 
-// List includes a group under any one controller.
+// List returns the slots of all machines' groups, including those that exist under one controller only.
 func (t *Tree) List() ([]string, error) {
 	seen, slots := map[string]bool{}, []string{}
 	for _, dir := range t.v.dirs(t.machines()) {
@@ -159,15 +160,15 @@ func (t *Tree) List() ([]string, error) {
 // Commands is for runs of runsc. Processes in it when hostd starts are orphans.
 func (t *Tree) Commands() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "commands")} }
 
-// Resolver outlives hostd.
+// Resolver is the DNS resolver's group. It is not under hostd's, because the resolver outlives hostd.
 func (t *Tree) Resolver() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "resolver")} }
 
-// SecretProxy outlives hostd.
+// SecretProxy is the secret proxy's group. It is not under hostd's, because the proxy outlives hostd.
 func (t *Tree) SecretProxy() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "secrets")} }
 
 func (t *Tree) Service() *Group { return &Group{v: t.v, path: filepath.Join(t.name, "service")} }
 
-// Remove kills machines and commands, and moves other processes (and a spawner's thread) out.
+// Remove kills machines and commands. It moves other processes, and a spawner's thread, out of the tree.
 func (t *Tree) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -13,10 +13,10 @@ import (
 
 const cpuPeriodUsec = 100_000
 
-// Controllers mounted together ("cpu,cpuacct") share a tree.
+// versionOne maps each controller to its mount point. Controllers mounted together ("cpu,cpuacct") share one.
 type versionOne struct{ mounts map[string]string }
 
-// A cpuset group without CPUs and nodes accepts no process; others limit nothing here.
+// cpuset is missing: a cpuset group without CPUs and nodes accepts no process. Other controllers limit nothing here.
 var usedV1 = []string{"freezer", "cpu", "cpuacct", "memory", "pids"}
 
 func (v *versionOne) file(controller, group, name string) string {
@@ -34,7 +34,7 @@ func (v *versionOne) prepare(group string, parents bool) error {
 	if v.mounts["memory"] == "" {
 		return nil
 	}
-	// Before Linux 5.11 a group's limit includes only children made later.
+	// Before Linux 5.11, a limit includes only children that were made after use_hierarchy was set.
 	err := write(v.file("memory", group, "memory.use_hierarchy"), "1")
 	if errors.Is(err, os.ErrNotExist) || !parents {
 		return nil
@@ -80,7 +80,7 @@ func (v *versionOne) setLimits(group string, l Limits) error {
 	)
 }
 
-// Memory and memory+swap are equal, so that no machine swaps. The second may never be below the first, hence the order.
+// Both limits are equal, so that no machine swaps. memory+swap may never be below memory, hence the order.
 func (v *versionOne) setMemory(group string, bytes int64) error {
 	memory, both := v.file("memory", group, "memory.limit_in_bytes"), v.file("memory", group, "memory.memsw.limit_in_bytes")
 	if bytes == 0 {
@@ -97,17 +97,17 @@ func (v *versionOne) setMemory(group string, bytes int64) error {
 	}
 	for _, file := range order {
 		err := write(file, value)
-		if err != nil && !(file == both && errors.Is(err, os.ErrNotExist)) { // kernels without swap accounting
+		if err != nil && !(file == both && errors.Is(err, os.ErrNotExist)) { // kernels without swap accounting have no memsw file
 			return err
 		}
 	}
 	return nil
 }
 
-// v1 has only memory.soft_limit_in_bytes for other groups.
+// protect does nothing: v1 has only memory.soft_limit_in_bytes, which limits other groups.
 func (v *versionOne) protect(string, int64) error { return nil }
 
-// A concurrent fork leaves the group at FREEZING.
+// A concurrent fork leaves the group at FREEZING, so freeze repeats the write until the state is reached.
 func (v *versionOne) freeze(ctx context.Context, group string, on bool) error {
 	want := "THAWED"
 	if on {

@@ -45,7 +45,7 @@ func (v *versionTwo) moveToLeaf() error {
 	if err := os.Mkdir(filepath.Join(v.root, leaf), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	for range 10 { // processes may fork concurrently
+	for range 10 { // processes may fork during the move
 		pids, err := readProcs(v.file("", "cgroup.procs"))
 		if err != nil || len(pids) == 0 {
 			return err
@@ -86,7 +86,7 @@ func (v *versionTwo) setWeight(group string, percent int) error {
 	return write(v.file(group, "cpu.weight"), strconv.Itoa(percent))
 }
 
-// An out-of-memory kill ends the whole group: half a sandbox is useless.
+// The kernel's out-of-memory kill ends the whole group, because a part of a sandbox is useless.
 func (v *versionTwo) setLimits(group string, l Limits) error {
 	failed := v.setWeight(group, l.weight())
 	if v.has("cpu") {
@@ -106,10 +106,10 @@ func (v *versionTwo) setLimits(group string, l Limits) error {
 	return failed
 }
 
-// The group may allocate this much before the lower limit applies.
+// The group may allocate this much before the new limit applies, so the limit must exceed the use by it.
 const slackBytes = 32 << 20
 
-// The kernel would kill a group that it cannot reclaim below the limit.
+// A limit below the current use is refused: the kernel would kill a group that it cannot reclaim below the limit.
 func (v *versionTwo) setMemory(group string, bytes int64) error {
 	if !v.has("memory") {
 		return nil
@@ -138,7 +138,7 @@ func (v *versionTwo) protect(group string, bytes int64) error {
 
 func (v *versionTwo) noSwap(group string) error {
 	err := write(v.file(group, "memory.swap.max"), "0")
-	if errors.Is(err, os.ErrNotExist) { // a kernel without swap
+	if errors.Is(err, os.ErrNotExist) { // the kernel has no swap
 		return nil
 	}
 	return err
@@ -177,7 +177,7 @@ func (v *versionTwo) frozen(group string) (bool, error) {
 	return events["frozen"] == 1, err
 }
 
-// No fork escapes cgroup.kill (Linux 5.14).
+// cgroup.kill (Linux 5.14) also kills processes that fork during the call. Older kernels have only signals.
 func (v *versionTwo) killAll(group string) error {
 	err := write(v.file(group, "cgroup.kill"), "1")
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package diskread reads a workspace's disk without its machine, by the agent's binary in its own namespaces. The
-// read-only disk is its only file system; internal/agent/jail lists the privileges that it drops.
+// Package diskread reads a workspace's disk without its machine. It runs the agent's binary in separate namespaces with
+// the read-only disk as the only file system. internal/agent/jail lists the privileges that the reader drops.
 package diskread
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	Idle      time.Duration
 }
 
-// Starter has one thread for readers, which end with it, and so with hostd.
+// Starter starts readers on one thread. When hostd and so that thread ends, the kernel kills the readers.
 type Starter struct {
 	config Config
 	groups *cgroup.Tree
@@ -39,7 +39,7 @@ type Starter struct {
 	count  atomic.Int64
 }
 
-// The memory fits the agent's own limit.
+// memoryBytes must be enough for the memory limit that the agent sets itself.
 const (
 	CPUMillisMax = 1000
 	memoryBytes  = 256 << 20
@@ -52,7 +52,7 @@ const (
 	reasonBytesMax  = 1 << 10
 )
 
-// Open removes old sockets. The engine removes their readers with orphaned cgroups.
+// Open removes the sockets of an earlier hostd. The engine ends that hostd's readers when it removes orphaned cgroups.
 func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 	if err := os.RemoveAll(config.Dir); err != nil {
 		return nil, err
@@ -69,13 +69,13 @@ func Open(config Config, groups *cgroup.Tree) (*Starter, error) {
 
 func (s *Starter) Empty() string { return filepath.Join(s.config.Dir, "empty") }
 
-// MountPoint is for other mount namespaces.
+// MountPoint is the directory at which readers mount the disk in their own mount namespaces.
 func (s *Starter) MountPoint() string { return filepath.Join(s.config.Dir, "root") }
 
 type Reader struct {
 	Access  wire.DiskReader
 	command *exec.Cmd
-	hold    *os.File // the process ends when this is closed
+	hold    *os.File // the reader ends when hostd closes this pipe
 	group   *cgroup.Group
 	done    chan struct{}
 }
@@ -85,12 +85,12 @@ type Disk struct {
 	CPUMillis int                      // CPU limit of the reader
 }
 
-// Hibernated takes directories topmost first.
+// Hibernated describes the disk of a workspace without a machine. The directories are ordered topmost first.
 func (s *Starter) Hibernated(lower []string) Disk {
 	return Disk{CPUMillis: CPUMillisMax, Open: func() (*os.File, error) { return layers.Detached(lower, s.MountPoint()) }}
 }
 
-// Start returns when the reader answers.
+// Start returns when the reader answers requests.
 func (s *Starter) Start(ctx context.Context, agent *os.File, disk Disk) (*Reader, error) {
 	name := "read-" + strings.ToLower(rand.Text()[:12])
 	limits := cgroup.Limits{CPUMillis: min(disk.CPUMillis, CPUMillisMax), MemoryBytes: memoryBytes, Pids: pidsMax}
@@ -139,10 +139,10 @@ func (s *Starter) launch(r *Reader, agent *os.File, from Disk) error {
 	}
 	r.command = command
 	go func() {
-		_ = command.Wait() // killed, or idle: both are its end
+		_ = command.Wait() // an error means that it was killed or ended when idle, which is expected
 		close(r.done)
 	}()
-	// Before its setup, the reader does nothing outside its cgroup.
+	// The reader does nothing before it gets its setup, so no work happens outside the cgroup.
 	if err := r.group.Add(command.Process.Pid); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (s *Starter) listen(path string) (*os.File, error) {
 
 func (r *Reader) Done() <-chan struct{} { return r.done }
 
-// Awake restarts the idle time.
+// Awake asks the reader whether it still runs, and restarts its idle time.
 func (r *Reader) Awake(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, awakeSecondsMax*time.Second)
 	defer cancel()
@@ -205,7 +205,7 @@ func (r *Reader) Awake(ctx context.Context) bool {
 	return response.StatusCode == http.StatusNoContent
 }
 
-// End waits until nothing is left, not even the disk's mount. It can be repeated.
+// End returns when the process, its cgroup and the disk's mount are gone. It can be repeated after a failure.
 func (r *Reader) End(ctx context.Context) error {
 	if r.hold != nil {
 		r.hold.Close()

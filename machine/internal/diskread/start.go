@@ -16,7 +16,7 @@ type start struct {
 	done    chan error
 }
 
-// Every id maps to itself: the reader may read any file of the disk, but has no privileges on the host.
+// Every user id maps to itself, so the reader may read any file of the disk. It has no privileges on the host.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWCGROUP
 
@@ -32,7 +32,7 @@ func (s *Starter) start(command *exec.Cmd) error {
 	return <-next.done
 }
 
-// The kernel kills children when their parent thread ends.
+// The kernel kills the readers when the thread that started them ends. So one locked thread starts all readers.
 func (s *Starter) run() {
 	runtime.LockOSThread()
 	for next := range s.starts {
@@ -40,12 +40,12 @@ func (s *Starter) run() {
 	}
 }
 
-// The reader parses a guest's data, so it loses hostd's OOM protection.
+// The reader parses a guest's data, so it must not keep the OOM protection that it inherits from hostd.
 func startUnprotected(command *exec.Cmd) error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("500"), 0) // it has just ended, or is as protected as hostd
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("500"), 0) // after a failure the reader has just ended, or stays as protected as hostd
 	return nil
 }
 

@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Matcher is immutable.
+// Matcher looks up the rules of one policy. It is immutable, so any goroutine may use it.
 type Matcher struct {
 	Policy wire.HostEgress
 
-	exact, below map[string][]uint16 // below: by the part after the wildcard's label
+	exact, below map[string][]uint16 // below: wildcard rules, by the part after the wildcard's label
 	networks     []netip.Prefix
 }
 
-// NewMatcher needs a policy that passed Check.
+// NewMatcher requires a policy that passed Check, because it ignores parse errors.
 func NewMatcher(p wire.HostEgress) *Matcher {
 	m := &Matcher{Policy: p, exact: map[string][]uint16{}, below: map[string][]uint16{}}
 	if p.Mode != wire.EgressAllowlist {
@@ -43,7 +43,7 @@ func NewMatcher(p wire.HostEgress) *Matcher {
 
 func (m *Matcher) IsOpen() bool { return m.Policy.Mode == wire.EgressAllowAll }
 
-// Ports is empty if the name is not allowed.
+// Ports returns the open ports of a name; none if the name is not allowed.
 func (m *Matcher) Ports(name string) []uint16 {
 	name, ok := Canonical(name)
 	if !ok {
@@ -55,10 +55,10 @@ func (m *Matcher) Ports(name string) []uint16 {
 	return slices.Compact(ports)
 }
 
-// Networks have all TCP ports open.
+// Networks returns the allowed networks; all their TCP ports are open.
 func (m *Matcher) Networks() []netip.Prefix { return m.networks }
 
-// PortsMax bounds one name's open ports.
+// PortsMax returns the largest number of open ports of any name.
 func (m *Matcher) PortsMax() (most int) {
 	count := func(of map[string][]uint16) (most int) {
 		for _, ports := range of {
@@ -69,8 +69,7 @@ func (m *Matcher) PortsMax() (most int) {
 	return count(m.exact) + count(m.below)
 }
 
-// Canonical spells a name as rules do. A label may contain any bytes, such as an escaped dot; no rule matches such a
-// name.
+// Canonical spells a name as rules do. It refuses labels that no rule matches, such as one with an escaped dot.
 func Canonical(name string) (string, bool) {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if name == "" || len(name) > nameBytesMax {

@@ -1,4 +1,4 @@
-// Package egress defines policies for all that enforce them.
+// Package egress defines and checks the egress policies that hostd, resolver and secret proxy enforce.
 package egress
 
 import (
@@ -14,7 +14,7 @@ import (
 const (
 	RulesMax = 256
 	CIDRsMax = 64
-	PortsMax = 64 // of a rule
+	PortsMax = 64 // maximum per rule
 
 	SecretPortsMax = 4096
 
@@ -32,7 +32,7 @@ func Default() wire.HostEgress {
 	return wire.HostEgress{Revision: wire.EgressDefault, Mode: wire.EgressAllowAll, Rules: []wire.HostEgressRule{}, CIDRs: []string{}}
 }
 
-// Check does not rely on the sender: none is trusted with the kernel's rules.
+// Check validates a policy from any sender, because its values become rules of the kernel.
 func Check(p wire.HostEgress) error {
 	if !revisionPattern.MatchString(p.Revision) {
 		return fmt.Errorf("egress.revision is not 1 to 64 letters, digits, dots, dashes or underscores")
@@ -95,7 +95,7 @@ func isHost(name string) bool {
 	return !slices.ContainsFunc(labels, func(label string) bool { return len(label) > labelBytesMax || !labelPattern.MatchString(label) })
 }
 
-// Public IPv6 has no effect: machines have none.
+// parseCIDR accepts public IPv6 networks, which have no effect: machines have no IPv6.
 func parseCIDR(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	switch {
@@ -113,10 +113,11 @@ func parseCIDR(text string) (netip.Prefix, error) {
 
 var worldwide = netip.MustParsePrefix("2000::/3")
 
-// Exceptions are embedded IPv4 and documentation.
+// These parts of 2000::/3 are not public: embedded IPv4 and documentation.
 var notPublic6 = prefixes("2001::/32", "2001:db8::/32", "2002::/16", "3fff::/20")
 
-// NeverReached holds the host's neighbours, metadata services (168.63.129.16 is Azure's) and other machines.
+// NeverReached lists networks that no policy opens: the host's neighbours, metadata services (168.63.129.16 is Azure's)
+// and other machines.
 var NeverReached = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "224.0.0.0/4", "240.0.0.0/4",

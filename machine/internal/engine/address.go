@@ -8,12 +8,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// GiveAddress moves a blank sandbox, if the address is free and the engine can. After an error the sandbox is unusable,
-// also for a later hostd.
+// GiveAddress moves a blank sandbox to the wanted address, if that is free and the engine supports the change. After an
+// error, neither this nor a later hostd can use the sandbox.
 func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wish) error {
 	record := s.Record()
 	had, err := netip.ParseAddr(record.Address)
-	// A sandbox of an older build was made for this restore, at that address if possible.
+	// A sandbox of an older build was made for this restore, already at the wanted address if possible.
 	if err != nil || !wanted.Address.IsValid() || had == wanted.Address || record.Build() != e.Current() {
 		return err
 	}
@@ -33,7 +33,7 @@ func (e *Engine) GiveAddress(ctx context.Context, s *Sandbox, wanted network.Wis
 	return s.Update(func(r *Record) { r.Address = wanted.Address.String() })
 }
 
-// Another address than the sandbox's own could collide with a machine.
+// canTellAddresses sets the sandbox's own address again as a test. Another one could collide with a machine.
 func (e *Engine) canTellAddresses(ctx context.Context, s *Sandbox, had netip.Addr) (bool, error) {
 	if known := e.tellsAddresses.Load(); known != nil {
 		return *known, nil

@@ -13,14 +13,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// RemovedSlot is a slot that does not run or was never finished.
+// RemovedSlot is a slot that Adopt removed, because its sandbox does not run or was never finished.
 type RemovedSlot struct {
-	Record Record   // zero if unreadable
-	Ended  bool     // it was a running machine: its end is news
+	Record Record   // zero if the file is unreadable
+	Ended  bool     // the slot was a running machine, so its end must be reported
 	Stuck  *Sandbox // a machine that could not be removed; it must be removed before its workspace gets another
 }
 
-// Adopt returns sandboxes that may go on, and removes the rest. A stuck slot stops no others.
+// Adopt returns the sandboxes that can go on, and removes the rest. A stuck slot does not stop the others.
 func (e *Engine) Adopt(ctx context.Context) (alive []*Sandbox, gone []RemovedSlot, err error) {
 	slots, err := e.everySlot()
 	if err != nil {
@@ -80,7 +80,7 @@ func (e *Engine) everySlot() ([]string, error) {
 func (e *Engine) runscSlots() []string {
 	var slots []string
 	id := e.containerID("")
-	paths, _ := filepath.Glob(filepath.Join(e.runscRoot(), "*"+id+"*")) // a constant pattern is never malformed
+	paths, _ := filepath.Glob(filepath.Join(e.runscRoot(), "*"+id+"*")) // no error is possible, because the pattern is constant
 	for _, path := range paths {
 		name := filepath.Base(path)
 		slot := name[strings.LastIndex(name, id)+len(id):]
@@ -99,7 +99,7 @@ func (e *Engine) adoptSlot(slot string) (*Sandbox, error) {
 		return s, err
 	}
 	if record.Claim != nil && record.Claim.State == Paused {
-		record.Claim.State = Pausing // it was paused when this was written; only the sandbox knows whether it still is
+		record.Claim.State = Pausing // the guest may run again since this was written; Settle asks the sandbox
 	}
 	s.record = record
 	if err := e.isSandboxOf(record.Sandbox, slot); err != nil {
@@ -129,7 +129,7 @@ func (e *Engine) mayGoOn(record Record) error {
 	return nil
 }
 
-// isSandboxOf does not trust runsc's own files.
+// isSandboxOf checks the process itself, because runsc's own files are not trusted.
 func (e *Engine) isSandboxOf(process Process, slot string) error {
 	if process.PID == 0 || !process.Alive() {
 		return errGone
@@ -157,7 +157,7 @@ func sortedKeys(set map[string]bool) []string {
 	return keys
 }
 
-// RemoveAll is for all sandboxes of the instance.
+// RemoveAll removes all sandboxes of the instance.
 func (e *Engine) RemoveAll(ctx context.Context) error {
 	slots, err := e.everySlot()
 	if err != nil {

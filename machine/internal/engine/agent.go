@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A hostile machine answers.
+// The size is limited, because the answer comes from a machine that may be hostile.
 const agentAnswerMax = 64 << 10
 
-// No connection may reach another sandbox that gets the address later. A claim reuses the start's connection.
+// Connections are not kept: one could reach another sandbox that gets the address later. A claim reuses the start's.
 func newAgentClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:            dialAnew,
@@ -34,7 +34,8 @@ const (
 	dialTimeAll = 5 * time.Second
 )
 
-// The kernel repeats a lost first packet only after a second. A sandbox's first answer may also be late.
+// dialAnew retries with short time limits. The kernel repeats a lost first packet only after a second, and a sandbox's
+// first answer may be late.
 func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeAll)
 	defer cancel()
@@ -48,7 +49,7 @@ func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	}
 }
 
-// WriteIncarnation must precede the agent's look: gVisor caches a file's absence in an exclusive mount.
+// WriteIncarnation must finish before the agent's look: gVisor caches a file's absence in an exclusive mount.
 func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) error {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -63,7 +64,7 @@ func (e *Engine) WriteIncarnation(s *Sandbox, incarnation wire.Incarnation) erro
 	return os.Rename(path+".tmp", path)
 }
 
-// ClaimAgent tells an agent its workspace. It returns the volumes that failed to mount.
+// ClaimAgent assigns the agent to a workspace. It returns the volumes that failed to mount.
 func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.Incarnation) ([]wire.RefusedVolume, error) {
 	incarnation.Key = e.AgentKey(s.Slot, incarnation.Epoch)
 	incarnation.Nameserver = s.Record().Nameserver
@@ -71,7 +72,7 @@ func (e *Engine) ClaimAgent(ctx context.Context, s *Sandbox, incarnation wire.In
 	if err != nil {
 		return nil, err
 	}
-	defer s.closeAgent() // hostd has no more questions, and a checkpoint should not find an open connection
+	defer s.closeAgent() // hostd sends no more requests, and a checkpoint should not find an open connection
 	answer, err := e.askAgent(ctx, s, http.MethodPost, "/claim", 0, body)
 	if err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -84,9 +85,9 @@ type Fitting struct {
 	Limits wire.GuestLimits
 }
 
-// Fit gives a warm sandbox a blank disk. After an error it is unusable.
+// Fit gives a warm sandbox a blank disk. After an error the sandbox is unusable.
 func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, counters string, fitting Fitting) error {
-	// The next hostd removes a sandbox that is not ready.
+	// If hostd ends here, the next hostd removes the sandbox, because it is not ready.
 	if err := s.Update(func(r *Record) { r.Ready = false }); err != nil {
 		return err
 	}
@@ -104,10 +105,10 @@ func (e *Engine) Fit(ctx context.Context, s *Sandbox, lower []string, disk, coun
 	return s.Update(func(r *Record) { r.Ready, r.Fitted = true, fitting.Layers })
 }
 
-// CanFit reports whether the agent's protocol has Fit.
+// CanFit reports whether the agent's protocol supports Fit.
 func (s *Sandbox) CanFit() bool { return s.Record().AgentProtocol() >= wire.ProtocolFit }
 
-// WaitForAgent polls for the epoch.
+// WaitForAgent polls the agent until it answers with this epoch.
 func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wire.Incarnation, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -129,7 +130,7 @@ func (e *Engine) WaitForAgent(ctx context.Context, s *Sandbox, epoch int64) (wir
 	}
 }
 
-// An earlier hostd's agent may speak an older protocol.
+// A running agent may be older than hostd. Its version is recorded, so that hostd sends only what it supports.
 func (e *Engine) noteProtocol(s *Sandbox, answer wire.Incarnation) error {
 	if !wire.SpeaksTo(answer.Protocol) {
 		return fmt.Errorf("the agent speaks protocol %d, not %d to %d", answer.Protocol, wire.AgentProtocolMin, wire.AgentProtocol)

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// program is a sealed copy: no sandbox sees its inode, and hostd runs it for disk reads.
+// program is a sealed copy of the agent. No sandbox can change its file, so hostd can run it for disk reads.
 type program struct {
 	file     *os.File
-	text     []byte // the file, mapped
+	text     []byte // the file's content, mapped into memory
 	modified time.Time
 }
 
@@ -58,7 +58,7 @@ func digestOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A full disk must not stop a hostd that brings the same agent.
+// An agent that is already stored is not written again: a full disk must not stop a hostd that brings the same agent.
 func (e *Engine) storeAgent(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -80,8 +80,8 @@ func (e *Engine) replaceAgent(digest string, text []byte, modified time.Time) er
 	return copied.become(digest, modified)
 }
 
-// A guest of an earlier release could write to an agent through its slot's hard link. An altered agent is refused at
-// its use.
+// In earlier releases a guest could write to the stored agent through its slot's hard link. partAgents breaks such
+// links. An altered agent is refused when a machine needs it.
 func (e *Engine) partAgents() error {
 	names, err := e.agents.names()
 	if err != nil {
@@ -110,7 +110,7 @@ func (e *Engine) partAgents() error {
 	return nil
 }
 
-// A restore compares size and modification time with those at the checkpoint.
+// giveAgent sets the agent's modification time, because a restore compares size and time with those at the checkpoint.
 func (e *Engine) giveAgent(s *Sandbox, digest string) error {
 	from := e.program
 	if digest != e.agent {
@@ -125,7 +125,7 @@ func (e *Engine) giveAgent(s *Sandbox, digest string) error {
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// No sync: after a power cut no slot is left.
+	// The file is not synced: slots do not survive a power cut.
 	if err := os.WriteFile(target, from.text, 0o555); err != nil {
 		return err
 	}

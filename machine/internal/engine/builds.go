@@ -6,18 +6,18 @@ import (
 	"regexp"
 )
 
-// Build is what a checkpoint needs. A sandbox keeps its build.
+// Build names the engine and specification that a checkpoint needs. A sandbox runs one build until it ends.
 type Build struct {
 	Engine      string // the output of `runsc --version`
 	SpecVersion int
 }
 
-// A colon or backslash has a meaning in overlay options.
+// These characters need no escaping in overlay options, where colon and backslash have a meaning.
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+~-]{0,127}$`)
 
 func IsVersion(text string) bool { return versionPattern.MatchString(text) }
 
-// gVisor treats binaries of one version as equal, so the newer one stays.
+// gVisor treats binaries of the same version as equal, so a newer binary replaces the stored one.
 func (e *Engine) storeBuild(path, version string) error {
 	if !versionPattern.MatchString(version) {
 		return fmt.Errorf("the version that %s says, %q, cannot name a directory", path, version)
@@ -46,10 +46,10 @@ func (e *Engine) storeBuild(path, version string) error {
 // Current returns the build of new sandboxes.
 func (e *Engine) Current() Build { return Build{Engine: e.version, SpecVersion: SpecVersion} }
 
-// Builds returns the engine versions here.
+// Builds lists the engine versions that are stored on this computer.
 func (e *Engine) Builds() ([]string, error) { return e.builds.names() }
 
-// Hold keeps an engine and an agent from collection until release.
+// Hold protects an engine and an agent from Collect until release. It fails if one of them is not stored.
 func (e *Engine) Hold(engine, agent string) (release func(), missing error) {
 	letBuild, ok := e.builds.hold(engine)
 	if !ok {
@@ -63,7 +63,7 @@ func (e *Engine) Hold(engine, agent string) (release func(), missing error) {
 	return func() { letBuild(); letAgent() }, nil
 }
 
-// Keeps is Hold without the protection.
+// Keeps reports whether an engine and an agent are stored. It does not protect them from Collect.
 func (e *Engine) Keeps(engine, agent string) (missing error) {
 	if !e.builds.has(engine) {
 		return fmt.Errorf("the engine %s is not kept here", engine)
@@ -74,10 +74,10 @@ func (e *Engine) Keeps(engine, agent string) (missing error) {
 	return nil
 }
 
-// Needed has engines by version and agents by digest.
+// Needed is the set of programs that must not be removed: engines by version, agents by digest.
 type Needed struct{ Engines, Agents map[string]bool }
 
-// Spare: there are programs other than those of new machines.
+// Spare reports whether programs are stored that new machines do not run, so that Collect could remove them.
 func (e *Engine) Spare() (bool, error) {
 	for name, k := range map[string]*programStore{e.version: e.builds, e.agent: e.agents} {
 		entries, err := os.ReadDir(k.dir)
@@ -93,7 +93,7 @@ func (e *Engine) Spare() (bool, error) {
 	return false, nil
 }
 
-// Collect removes programs that find does not name and no verb takes meanwhile.
+// Collect removes the programs that find does not name, unless a verb used them since Collect began.
 func (e *Engine) Collect(find func(Needed) error) error {
 	e.builds.beginCollection()
 	e.agents.beginCollection()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Capabilities show files of every owner, but change no mounts, networks or kernel. The guest's instructions run in
-// children of the first process, under another filter.
+// These capabilities are the most that runsc's processes may have. They permit access to files of every owner, but no
+// change of mounts, networks or kernel. The guest's instructions run in child processes under a different filter.
 var capabilitiesMax = map[string]uint64{
 	"runsc-sandbox": files | 1<<unix.CAP_SYS_PTRACE,
 	"runsc-gofer":   files | 1<<unix.CAP_SYS_CHROOT,

@@ -16,10 +16,11 @@ const (
 	saveBound   = 10 * time.Minute
 )
 
-// ImageFiles are in the order in which the sandbox takes them.
+// ImageFiles lists a checkpoint's files in the order that the sandbox expects.
 var ImageFiles = []string{"checkpoint.img", "pages_meta.img", "pages.img"}
 
-// Pause stops every task. The sandbox counts pauses, so it must not pause twice.
+// Pause stops every task of the guest. Settle runs first: the sandbox counts pauses, and a second Pause would need a
+// second Resume.
 func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -27,7 +28,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State == Paused {
 		return nil
 	}
-	// Written first: a restarted hostd then asks the sandbox.
+	// The state is stored first, so that a hostd that restarts here asks the sandbox whether it is paused.
 	if err := s.setState(Pausing); err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (e *Engine) Pause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Unpause settles an uncertain state first: one Resume too many would end the sandbox.
+// Unpause settles an uncertain state first, because a Resume of a running guest would end the sandbox.
 func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	if err := e.Settle(ctx, s); err != nil {
 		return err
@@ -54,7 +55,7 @@ func (e *Engine) Unpause(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Settle asks the sandbox after an interrupted change.
+// Settle asks the sandbox for its state if a pause or resume was interrupted.
 func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	if s.Record().Claim.State != Pausing {
 		return nil
@@ -71,7 +72,7 @@ func (e *Engine) Settle(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Save needs a paused guest, which our own pause holds. `Resume` keeps the sandbox alive even after a failure.
+// Save needs a guest that Pause has paused. `Resume` prevents that the sandbox ends, even after a failure.
 func (e *Engine) Save(ctx context.Context, s *Sandbox, dir string) error {
 	files, err := createImage(dir)
 	defer closeAll(files)
@@ -107,8 +108,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// IsPaused reads stacks: a paused task waits in doStop. The sandbox has no call for it, and the guest could forge the
-// agent's silence.
+// IsPaused looks for doStop in the stacks, where a paused task waits. The sandbox has no call that reports its state,
+// and a guest could forge its agent's silence.
 func (e *Engine) IsPaused(ctx context.Context, s *Sandbox) (bool, error) {
 	result, err := e.callSandbox(ctx, s, answerBound, "debug.Stacks", nil)
 	if err != nil {
@@ -138,7 +139,7 @@ func allStopped(stacks string) (bool, error) {
 	return true, nil
 }
 
-// A full disk must not keep a guest paused. After a stale record the next hostd asks the sandbox.
+// A full disk must not keep a guest paused, so a failure is only logged. The next hostd asks the sandbox.
 func (e *Engine) noteState(s *Sandbox, state string) {
 	if err := s.setState(state); err != nil {
 		e.log.Error("the record of a sandbox is old", "slot", s.Slot, "state", state, "error", err)

@@ -1,4 +1,4 @@
-// Package engine runs machines on gVisor. It knows slots and directories, not workspaces and permissions.
+// Package engine runs machines on gVisor. It manages slots and directories, not workspaces and permissions.
 package engine
 
 import (
@@ -23,14 +23,14 @@ import (
 
 type Config struct {
 	Instance      string
-	Runsc         string // engine of new sandboxes; a copy is kept
+	Runsc         string // engine of new sandboxes; Open stores a copy
 	Agent         string
 	DataDir       string
 	RunDir        string
 	HeadroomBytes int64 // memory above the guest's, for the sandbox itself, until SetHeadroom changes it
 }
 
-// Size is what a machine may use.
+// Size is the CPU and memory that a machine may use.
 type Size struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -48,13 +48,13 @@ type Engine struct {
 	agent    string // SHA-256 of the agent that new sandboxes run
 	program  *program
 	builds   *programStore // engines by version
-	agents   *programStore // by SHA-256
+	agents   *programStore // agents by SHA-256
 	key      []byte
 	log      *slog.Logger
 	releases ongoing.Group // network releases in the background
 	headroom atomic.Int64
 
-	tellsAddresses atomic.Pointer[bool] // whether the engine can change a sandbox's address (builds of machine/runsc can); nil: not yet known
+	tellsAddresses atomic.Pointer[bool] // whether the engine can change a sandbox's address (builds of machine/runsc can); nil: not tested yet
 
 	mu   sync.Mutex
 	held map[string]bool // slots that this process owns; all others are orphans
@@ -103,7 +103,8 @@ func (e *Engine) openPrograms(ctx context.Context) error {
 	return err
 }
 
-// OpenToRemove suffices for RemoveAll. It ends an earlier hostd's runs of runsc, so that they change nothing meanwhile.
+// OpenToRemove returns an Engine that supports only RemoveAll. It ends an earlier hostd's runs of runsc first, so that
+// they change nothing during the removal.
 func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, router *network.Router, log *slog.Logger) (*Engine, error) {
 	if err := groups.Commands().Kill(ctx); err != nil {
 		return nil, fmt.Errorf("ending leftover runs of runsc: %w", err)
@@ -113,10 +114,10 @@ func OpenToRemove(ctx context.Context, config Config, groups *cgroup.Tree, route
 	return e, nil
 }
 
-// Version must equal that of a checkpoint's writer.
+// Version returns the engine's version. A checkpoint restores only under the version that wrote it.
 func (e *Engine) Version() string { return e.version }
 
-// AgentKey derives keys, so that nothing is stored.
+// AgentKey derives the key of an agent from the host key, so that no key is stored.
 func (e *Engine) AgentKey(slot string, epoch int64) string {
 	mac := hmac.New(sha256.New, e.key)
 	mac.Write([]byte("agent|" + slot + "|" + strconv.FormatInt(epoch, 10)))

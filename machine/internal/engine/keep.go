@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Each program is complete or not there.
+// programStore stores programs as files. A program is renamed into place when complete, so no partial one is visible.
 type programStore struct {
 	dir, file string
 
 	mu     sync.Mutex
-	inHand map[string]int  // use counts of running verbs
-	seen   map[string]bool // used by a verb since the last look began
+	inHand map[string]int  // how many running verbs use each program
+	seen   map[string]bool // used by a verb since beginCollection
 }
 
 func openKeep(dir, file string) (*programStore, error) {
@@ -63,14 +63,14 @@ func (k *programStore) letGo(name string) {
 	}
 }
 
-// collect spares what a verb uses after this.
+// beginCollection starts a collection. collect does not remove a program that a verb uses after this call.
 func (k *programStore) beginCollection() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.seen)
 }
 
-// The caller determined `needed` after beginCollection.
+// The caller must determine `needed` after beginCollection. Otherwise a program could become needed unnoticed.
 func (k *programStore) collect(needed map[string]bool) (removed []string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,7 +111,7 @@ func (k *programStore) stage(source io.Reader) (*staged, error) {
 
 func (s *staged) discard() {
 	s.file.Close()
-	os.Remove(s.file.Name()) // fails harmlessly after become renamed the file
+	os.Remove(s.file.Name()) // fails harmlessly if become has renamed the file
 }
 
 func (s *staged) become(name string, modified time.Time) error {

@@ -19,10 +19,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A new sandbox takes 70-105 ms, eight at once on two cores a second.
+// A new sandbox answers after 70-105 ms, or after a second when eight start at once on two cores.
 const answerTime = 30 * time.Second
 
-// StartWarm uses the current build.
+// StartWarm starts a warm sandbox on the current build.
 func (e *Engine) StartWarm(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindWarm, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
@@ -32,12 +32,12 @@ func (e *Engine) StartWarm(ctx context.Context, size Size) (*Sandbox, error) {
 	})
 }
 
-// CreateBlank is for a restore of the build's checkpoint, at the wanted address if that is free.
+// CreateBlank makes a sandbox for a restore of this build's checkpoint, at the wanted address if that is free.
 func (e *Engine) CreateBlank(ctx context.Context, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	return e.launch(ctx, KindBlank, size, build, wanted, func(s *Sandbox) error { return e.create(ctx, s) })
 }
 
-// CreateBlankForPool allocates ahead what a restore needs.
+// CreateBlankForPool makes a blank sandbox, and allocates in advance what a restore needs.
 func (e *Engine) CreateBlankForPool(ctx context.Context, size Size) (*Sandbox, error) {
 	return e.launch(ctx, KindBlank, size, e.Current(), network.Wish{}, func(s *Sandbox) error {
 		if err := e.create(ctx, s); err != nil {
@@ -47,9 +47,9 @@ func (e *Engine) CreateBlankForPool(ctx context.Context, size Size) (*Sandbox, e
 	})
 }
 
-// StartBlank makes a blank sandbox warm, in the shorter half of a start. After an error it is unusable.
+// StartBlank makes a blank sandbox warm, which is the shorter half of a start. After an error the sandbox is unusable.
 func (e *Engine) StartBlank(ctx context.Context, s *Sandbox) error {
-	// No restore is possible any more, and the next hostd removes a sandbox that is not ready.
+	// A started sandbox cannot restore. If hostd ends here, the next hostd removes it, because it is not ready.
 	if err := s.Update(func(r *Record) { r.Kind, r.Ready = KindWarm, false }); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (e *Engine) create(ctx context.Context, s *Sandbox) error {
 	return e.giveNetwork(ctx, s)
 }
 
-// `runsc start` would cost a process.
+// begin starts the sandbox over its control socket, because `runsc start` would cost a process.
 func (e *Engine) begin(ctx context.Context, s *Sandbox) error {
 	if err := e.WriteIncarnation(s, wire.Incarnation{Epoch: 0, Protocol: wire.AgentProtocol}); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (e *Engine) launch(ctx context.Context, kind string, size Size, build Build
 	return s, nil
 }
 
-// After an error the caller must remove the sandbox.
+// prepare makes directories, cgroup and network of a sandbox. After an error the caller must remove the sandbox.
 func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wish) (*Sandbox, error) {
 	slot := newSlotName()
 	e.hold(slot)
@@ -114,7 +114,7 @@ func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wis
 	if err := e.layOut(s); err != nil {
 		return s, err
 	}
-	// The sandbox takes the guest's memory size from this limit; headroom comes once it runs.
+	// The sandbox reads the guest's memory size from this limit. Headroom is added when the sandbox runs.
 	group, err := e.groups.Create(slot, cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes(), Pids: pidsMax})
 	if err != nil {
 		return s, err
@@ -129,24 +129,24 @@ func (e *Engine) prepare(kind string, size Size, build Build, wanted network.Wis
 	return s, s.Update(func(r *Record) { r.Address, r.Nameserver = net.Address.String(), net.Nameserver.String() })
 }
 
-// Waiting sandboxes of another layout are removed.
+// slotLayout is the version of a slot's directories. hostd removes waiting sandboxes with another layout.
 const slotLayout = 4
 
-// The sandbox mounts over these, and cannot make them itself.
+// The sandbox mounts over these directories, and has no permission to make them.
 var slotDirectories = []string{
 	"tree/claim/root", "tree/claim/state", "tree/claim/quota", "tree/inc", "tree/volumes", "tree/layers", "tree/proc", "tree/sys", "tree/dev", "tree/tmp",
 	"root", "volumes", "layers/upper", "layers/template",
 }
 
-// The guest can write to no host file: root, volumes base and layers are read-only mounts. A disk has its own
-// permissions.
+// The guest can write to no host file through the root: root, the volumes' base and layers are read-only mounts. A disk
+// mounted below has its own permissions.
 func (e *Engine) layOut(s *Sandbox) error {
 	for _, dir := range slotDirectories {
 		if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o700); err != nil {
 			return err
 		}
 	}
-	// The agent's children traverse this root before they leave it.
+	// The agent's child processes must be able to traverse this root before they change to their own.
 	if err := errors.Join(os.Chmod(s.tree(), 0o755), s.Update(func(*Record) {}), e.giveAgent(s, e.agent)); err != nil {
 		return err
 	}
@@ -181,12 +181,12 @@ func (e *Engine) track(s *Sandbox) error {
 	return errors.Join(e.setOOMScore(s), s.Update(func(r *Record) { r.Sandbox = process }))
 }
 
-// Resize does not change the guest's view of its memory.
+// Resize changes the host's limits. The guest's view of its memory remains the same.
 func (e *Engine) Resize(s *Sandbox, size Size) error {
 	return keepsMemory(e.groups.Get(s.Slot).SetLimits(e.limits(size)))
 }
 
-// A machine that uses more keeps its old limit until the next LimitMemory.
+// keepsMemory ignores EBUSY: a machine that uses more memory runs under its old limit until the next LimitMemory.
 func keepsMemory(err error) error {
 	if errors.Is(err, unix.EBUSY) {
 		return nil
@@ -194,10 +194,10 @@ func keepsMemory(err error) error {
 	return err
 }
 
-// SetHeadroom sets memory beyond the guest's for later limits.
+// SetHeadroom sets the memory beyond the guest's that later calls of LimitMemory and Resize add.
 func (e *Engine) SetHeadroom(bytes int64) { e.headroom.Store(bytes) }
 
-// LimitMemory applies the headroom. EBUSY: the machine uses more and keeps its old limit.
+// LimitMemory applies the current headroom. It fails with EBUSY and leaves the old limit if the machine uses more.
 func (e *Engine) LimitMemory(s *Sandbox) error {
 	return e.groups.Get(s.Slot).SetMemory(e.limits(s.Record().Size).MemoryBytes)
 }
@@ -206,11 +206,10 @@ func (e *Engine) limits(size Size) cgroup.Limits {
 	return cgroup.Limits{CPUMillis: size.CPUMillis, MemoryBytes: size.memoryBytes() + e.headroom.Load(), Pids: pidsMax}
 }
 
-// So a save gets half of the machines' CPU share next to twenty busy guests.
+// With this weight a save gets half of the machines' CPU share next to twenty busy guests.
 const boostPercent = 2000
 
-// Boost lifts a stopped guest's CPU limit until Resize. Saving and loading memory is the service's work, and slow under
-// it.
+// Boost removes a stopped guest's CPU limit until Resize: saving and loading memory would be slow under it.
 func (e *Engine) Boost(s *Sandbox, size Size) error {
 	limits := e.limits(size)
 	limits.CPUMillis, limits.WeightPercent = 0, boostPercent
@@ -219,7 +218,7 @@ func (e *Engine) Boost(s *Sandbox, size Size) error {
 
 func (s *Sandbox) pidFile() string { return filepath.Join(s.Dir, "pid") }
 
-// As part of an interface's name it is short; as a slot is never reused, it is random.
+// The name is short, because it is part of an interface's name. It is random, so that a name is not used again.
 func newSlotName() string {
 	var random [3]byte
 	rand.Read(random[:])

@@ -21,7 +21,8 @@ const (
 	killTime   = 20 * time.Second
 )
 
-// MountDisk uses mount propagation. counters: the kernel's quota counters, "" for none.
+// MountDisk mounts a disk in the sandbox by mount propagation. counters is the path of the kernel's quota counters, ""
+// for none.
 func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) error {
 	if err := layers.Overlay(lower, disk, filepath.Join(s.root(), "claim", "root")); err != nil {
 		return fmt.Errorf("overlay: %w", err)
@@ -40,10 +41,9 @@ func (e *Engine) MountDisk(s *Sandbox, lower []string, disk, counters string) er
 	return layers.View(lower, filepath.Join(s.Dir, "layers", "template"))
 }
 
-// OpenDisk clones the machine's own overlay, read-only. A second one would have its own caches and miss the guest's
-// changes.
+// OpenDisk clones the machine's overlay mount, read-only. A second overlay would miss the guest's changes.
 func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
-	// The reader's own mounts must not propagate to the sandbox.
+	// Private propagation keeps the reader's own mounts out of the sandbox.
 	tree, err := cloneMount(filepath.Join(s.root(), "claim", "root"), unix.MountAttr{Propagation: unix.MS_PRIVATE,
 		Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC})
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Engine) OpenDisk(s *Sandbox) (*os.File, error) {
 	return os.NewFile(uintptr(tree), "disk"), nil
 }
 
-// SetGuestDiskSize hides the whole pool's size.
+// SetGuestDiskSize sets the disk size that the guest sees, which would otherwise be the whole pool's.
 func (e *Engine) SetGuestDiskSize(s *Sandbox, bytes int64) error {
 	path := filepath.Join(s.tree(), "inc", "disk_bytes")
 	if err := os.WriteFile(path+".tmp", strconv.AppendInt(nil, bytes, 10), 0o600); err != nil {
@@ -61,7 +61,7 @@ func (e *Engine) SetGuestDiskSize(s *Sandbox, bytes int64) error {
 	return os.Rename(path+".tmp", path)
 }
 
-// RestoreInto needs a blank sandbox with its disk. It closes the image.
+// RestoreInto restores an image into a blank sandbox that has its disk. It closes the image's files.
 func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, agent string) error {
 	defer closeAll(image)
 	if err := e.giveAgent(s, agent); err != nil {
@@ -79,11 +79,11 @@ func (e *Engine) RestoreInto(ctx context.Context, s *Sandbox, image []*os.File, 
 	return e.confined(s)
 }
 
-// ErrFixedMemory: machine/runsc did not build the engine.
+// ErrFixedMemory means that the engine is not a build of machine/runsc, and so cannot change a guest's memory size.
 var ErrFixedMemory = errors.New("the engine cannot tell a sandbox of other memory")
 
-// SetGuestMemory changes the record first: hostd removes waiting sandboxes that record another size than the configured
-// one.
+// SetGuestMemory changes the record first. If hostd ends in between, the next hostd removes the sandbox, because its
+// size differs from the configured one.
 func (e *Engine) SetGuestMemory(ctx context.Context, s *Sandbox, size Size) error {
 	if err := s.Update(func(r *Record) { r.Size.MemoryMiB = size.MemoryMiB }); err != nil {
 		return err
@@ -95,23 +95,23 @@ func (e *Engine) SetGuestMemory(ctx context.Context, s *Sandbox, size Size) erro
 	return err
 }
 
-// gVisor's pkg/urpc has only this text.
+// isUnknownMethod compares the text, because gVisor's pkg/urpc has no error code.
 func isUnknownMethod(err error) bool {
 	return err != nil && strings.HasSuffix(err.Error(), "unknown method")
 }
 
-// Condemn does not wait. No further instruction runs, but the kernel takes 10 ms, or 250 for a large guest, to free
-// memory.
+// Condemn kills a machine without waiting. The guest executes no further instruction, but the kernel needs 10 ms, or
+// 250 for a large guest, to free the memory.
 func (e *Engine) Condemn(s *Sandbox) error {
 	group := e.groups.Get(s.Slot)
 	if !group.Exists() {
 		return nil
 	}
-	// A frozen task of cgroup v1 dies only after a thaw, and runs no instruction in between.
+	// On cgroup v1 a frozen task dies only after a thaw. The thawed task executes no instruction before it dies.
 	return errors.Join(group.Condemn(), group.Thaw())
 }
 
-// Kill waits until the cgroup is empty.
+// Kill waits until the sandbox's cgroup is empty.
 func (e *Engine) Kill(ctx context.Context, s *Sandbox) error {
 	group := e.groups.Get(s.Slot)
 	if !group.Exists() {
@@ -125,8 +125,8 @@ func (e *Engine) Kill(ctx context.Context, s *Sandbox) error {
 	return group.Kill(ctx)
 }
 
-// Remove leaves the network's release, of 36-52 ms, to the background. It can be repeated, and enters no remaining
-// mount.
+// Remove releases the network in the background, because that takes 36-52 ms. Remove can be repeated, and deletes no
+// files below a remaining mount.
 func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 	if err := e.Kill(ctx, s); err != nil {
 		return err
@@ -145,7 +145,8 @@ func (e *Engine) Remove(ctx context.Context, s *Sandbox) error {
 	return nil
 }
 
-// Without a record there may have been a machine, so its address rests from every owner.
+// ownerOf returns the owner who may get the address again at once. A slot without a record may have been a machine, so
+// its address rests for all owners.
 func ownerOf(r Record) string {
 	switch {
 	case r.Claim != nil:

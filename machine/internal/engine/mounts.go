@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/mountpoints"
 )
 
-// Later mounts below it reach slave namespaces, such as the gofer's, with their own permissions.
+// shareSelf makes a read-only mount. Later submounts propagate to slave namespaces with their own permissions.
 func shareSelf(dir string) error {
 	if err := bindReadOnly(dir, dir); err != nil {
 		return err
@@ -28,7 +28,7 @@ func share(dir string) error {
 	return nil
 }
 
-// The file system is read-only before any other process sees it, so no descriptor permits writes.
+// mountEmpty makes the file system read-only before another process sees it, so no process has a writable descriptor.
 func mountEmpty(dir string, fill func(dir string) error) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, "mode=755,size=4096"); err != nil {
@@ -43,7 +43,7 @@ func mountEmpty(dir string, fill func(dir string) error) error {
 	return share(dir)
 }
 
-// The kernel refuses while a descriptor may write. A process forked meanwhile has one until its exec.
+// The kernel refuses while a descriptor is writable. A process forked in between has one until its exec; so retry.
 func sealEmpty(dir string, flags uintptr) error {
 	for pause := time.Millisecond; ; pause *= 2 {
 		err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY|flags, "mode=755,size=4096")
@@ -56,7 +56,8 @@ func sealEmpty(dir string, flags uintptr) error {
 
 const sealPauseMax = 512 * time.Millisecond
 
-// Copies in other namespaces keep the permissions that the mount had when it was attached.
+// bindReadOnly sets the permissions before it attaches the mount, because copies in other namespaces keep the
+// permissions of that moment.
 func bindReadOnly(source, target string) error {
 	return bindWith(source, target, unix.MOUNT_ATTR_RDONLY)
 }
@@ -91,7 +92,7 @@ func bind(source, target string) error {
 	return nil
 }
 
-// UnmountBelow accepts that nothing is mounted.
+// UnmountBelow unmounts everything at or below the path; nothing mounted is no error.
 func UnmountBelow(path string) error {
 	points, err := MountsBelow(path)
 	if err != nil {
@@ -105,7 +106,8 @@ func UnmountBelow(path string) error {
 	return nil
 }
 
-// A normal unmount leaves the disk written and free. A busy mount, as of an ending sandbox, is detached after a second.
+// A normal unmount leaves the disk written and unused, so unmount tries it first. A mount that is busy for a second,
+// such as that of an ending sandbox, is detached.
 func unmount(point string) error {
 	for attempt := 0; attempt < 50; attempt++ {
 		err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW)
@@ -120,7 +122,7 @@ func unmount(point string) error {
 	return unix.Unmount(point, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 }
 
-// MountsBelow lists this thread's mounts, parents before children.
+// MountsBelow lists the mounts of this thread's namespace, parents before children.
 func MountsBelow(path string) ([]string, error) {
 	file, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {

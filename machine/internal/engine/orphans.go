@@ -20,7 +20,7 @@ func (e *Engine) letGo(slot string) {
 	delete(e.held, slot)
 }
 
-// Abandon leaves a stuck sandbox to Orphans.
+// Abandon gives up a sandbox that cannot be removed, so that Orphans finds it.
 func (e *Engine) Abandon(s *Sandbox) { e.letGo(s.Slot) }
 
 // Has reports whether this process owns a slot.
@@ -30,7 +30,7 @@ func (e *Engine) Has(slot string) bool {
 	return e.held[slot]
 }
 
-// Orphans lists slots before it looks at owners: a slot is owned from before its first trace until its last is gone.
+// Orphans lists slots before owners. A slot is owned before its first object exists and until its last is gone.
 func (e *Engine) Orphans() ([]string, error) {
 	found, err := e.everySlot()
 	if err != nil {

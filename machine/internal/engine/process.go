@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process has a start time: pids are reused.
+// Process identifies a process by pid and start time, because pids are reused.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat
@@ -28,13 +28,13 @@ func FindProcess(pid int) (Process, error) {
 	return Process{PID: pid, Start: start}, nil
 }
 
-// Alive excludes a zombie: it holds neither memory nor mounts.
+// Alive is false for a zombie, which holds neither memory nor mounts.
 func (p Process) Alive() bool {
 	start, err := startTime(p.PID)
 	return err == nil && start == p.Start
 }
 
-// The start time, before and after, shows a reused pid.
+// open compares the start time before and after it opens the pidfd, to detect a reused pid.
 func (p Process) open() (*os.File, error) {
 	if !p.Alive() {
 		return nil, errGone
@@ -50,7 +50,7 @@ func (p Process) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "pidfd"), nil
 }
 
-// A pidfd becomes readable at the end, so watch needs no thread.
+// watch needs no thread, because a pidfd becomes readable when its process ends.
 func (p Process) watch() (<-chan struct{}, error) {
 	file, err := p.open()
 	if err != nil {
@@ -65,7 +65,7 @@ func (p Process) watch() (<-chan struct{}, error) {
 	go func() {
 		defer close(done)
 		defer file.Close()
-		// An error means that the runtime cannot poll the descriptor.
+		// If the runtime cannot poll the descriptor, Read fails and the process is polled.
 		if err := raw.Read(func(fd uintptr) bool { return readable(int(fd)) }); err != nil {
 			waitByPolling(p)
 		}
@@ -84,7 +84,7 @@ func startTime(pid int) (uint64, error) {
 	if err != nil {
 		return 0, errGone
 	}
-	// The command's name may contain parentheses.
+	// The command's name may contain parentheses, so the last one ends it.
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
 		return 0, fmt.Errorf("unexpected stat of process %d", pid)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree crosses no mount: a missed mount of a workspace's disk must not cost its files.
+// removeTree does not enter mounts: if a workspace's disk is still mounted by mistake, its files must survive.
 func removeTree(path string) error {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -18,7 +18,7 @@ const (
 	tailBytes   = 2048
 )
 
-// Every kept build must know all flags. The sandbox inherits the standard streams, so they are files, never pipes.
+// Every stored build must support these flags. The sandbox inherits the streams, so they are files, never pipes.
 func (e *Engine) runsc(ctx context.Context, slot *Sandbox, command ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -64,7 +64,7 @@ func (e *Engine) lastWords(slot *Sandbox, log string) string {
 	return strings.TrimSpace(string(words))
 }
 
-// The file may be as long as stderrBytes.
+// tail reads only the file's end, because the file may be as long as stderrBytes.
 func tail(path string) []byte {
 	file, err := os.Open(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func tail(path string) []byte {
 
 func (e *Engine) runscRoot() string { return filepath.Join(e.config.RunDir, "runsc") }
 
-// This small file system bounds the output.
+// The directory is a small file system, which bounds the output.
 func (e *Engine) stderrPath(slot string) string { return filepath.Join(e.logsDir(), slot) }
 
 func (e *Engine) containerID(slot string) string { return "berth-" + e.config.Instance + "-" + slot }
@@ -93,7 +93,7 @@ func (e *Engine) controlSocket(slot string) string {
 	return filepath.Join(e.runscRoot(), "runsc-"+e.containerID(slot)+".sock")
 }
 
-// `runsc delete` takes 15 ms, and fails on a sandbox that it does not know.
+// forget deletes runsc's files directly. `runsc delete` takes 15 ms, and fails on a sandbox without a container file.
 func (e *Engine) forget(slot string) error {
 	id := e.containerID(slot)
 	paths, err := filepath.Glob(filepath.Join(e.runscRoot(), "*"+id+"*"))

@@ -21,15 +21,15 @@ const (
 )
 
 const (
-	Assembling = "assembling" // not reported to a caller yet; removed when hostd restarts
+	Assembling = "assembling" // not reported to a caller yet, so removed when hostd restarts
 	Running    = "running"
-	Pausing    = "pausing" // about to be paused, or just unpaused: ask the sandbox
+	Pausing    = "pausing" // a pause or resume was not confirmed: ask the sandbox
 	Paused     = "paused"
 )
 
-// Claim must survive a restart of hostd.
+// Claim is what hostd must still have about a machine after a restart.
 type Claim struct {
-	Owner       string   `json:"workspace_id"` // names the subject: wire.SubjectOf
+	Owner       string   `json:"workspace_id"` // owner name of the subject (wire.SubjectOf)
 	OperationID string   `json:"operation_id"`
 	Epoch       int64    `json:"epoch"`
 	Fence       int64    `json:"fence"`
@@ -39,13 +39,13 @@ type Claim struct {
 	DiskGiB     int      `json:"disk_gib"`
 	StartedAt   string   `json:"started_at"`
 	Connected   bool     `json:"connected"`
-	OOMKills    int64    `json:"oom_kills"` // of the cgroup when it was claimed
-	// Recorded before the mount, dropped after the unmount.
+	OOMKills    int64    `json:"oom_kills"` // the cgroup's count when the sandbox was claimed
+	// A volume is recorded before its mount and removed from the record after its unmount.
 	Volumes        []wire.Volume        `json:"volumes,omitempty"`
 	RefusedVolumes []wire.RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
-// Record does not prove that a sandbox runs.
+// Record describes a sandbox on disk. It does not prove that the sandbox runs.
 type Record struct {
 	Slot        string  `json:"slot"`
 	Kind        string  `json:"kind"`
@@ -64,7 +64,7 @@ type Record struct {
 	Claim  *Claim   `json:"claim,omitempty"`
 }
 
-// AgentProtocol is 1 for records without one.
+// AgentProtocol is 1 for records without a protocol, which older releases wrote.
 func (r Record) AgentProtocol() int { return max(r.Protocol, 1) }
 
 func (r Record) Build() Build { return Build{Engine: r.Engine, SpecVersion: r.SpecVersion} }
@@ -79,7 +79,7 @@ type Sandbox struct {
 	done   <-chan struct{} // closed when the sandbox process ended; nil before it was found
 }
 
-// Record returns a copy.
+// Record returns a copy, which the caller may change.
 func (s *Sandbox) Record() Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,10 +110,10 @@ func (s *Sandbox) Ended() bool {
 	}
 }
 
-// Only mounts below root can be writable.
+// root is the guest's root. It is a read-only mount; only mounts below it can be writable.
 func (s *Sandbox) root() string { return filepath.Join(s.Dir, "root") }
 
-// tree is root, writable for hostd.
+// tree is the directory that root shows. hostd writes through this path.
 func (s *Sandbox) tree() string { return filepath.Join(s.Dir, "tree") }
 
 func writeRecord(dir string, record Record) error {

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/cgroup"
 )
 
-// spawner starts runsc in the commands' cgroup, and runsc moves itself: a later move would split a sandbox over two
-// cgroups.
+// spawner starts runsc in the commands' cgroup, and runsc moves itself to the sandbox's group. A later move by hostd
+// would split a sandbox over two cgroups.
 //
-// The thread lives as long as hostd. Death signals are of the parent *thread*, so runs die with hostd; the next one
-// kills survivors. Sandboxes inherit neither.
+// The spawner's thread lives as long as hostd. A death signal fires when the parent *thread* ends, so runs of runsc die
+// with hostd. The next hostd kills survivors. Sandboxes inherit neither the cgroup nor the signal.
 type spawner struct {
 	dir    string
 	starts chan spawn
@@ -49,7 +49,7 @@ func (s *spawner) run() {
 	}
 }
 
-// On cgroup v2 the kernel places the child.
+// On cgroup v1 the thread joins the group and its children inherit it. On v2 the kernel starts the child in the group.
 func (s *spawner) startHere(command *exec.Cmd, joined *bool) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	tasks := filepath.Join(s.dir, "tasks")

@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// SpecVersion grows when arguments, working directory, mounts, capabilities, rlimits or annotations change: a restore
-// refuses a difference from the checkpoint. newSpec must write all versions from SpecVersionMin on. Others are refused
-// before any change.
+// SpecVersion grows when arguments, working directory, mounts, capabilities, rlimits or annotations change, because a
+// restore refuses a difference from the checkpoint. newSpec must write all versions from SpecVersionMin on. Other
+// versions are refused before anything changes.
 const (
 	SpecVersion    = specVolumes
 	SpecVersionMin = 1
 	specLayers     = 2 // added /layers
-	specVolumes    = 3 // the sandbox keeps files of /volumes open only while its guest does
+	specVolumes    = 3 // volume files are closed on the host when the guest closes them
 )
 
 const (
-	shmBytes  = "134217728" // without a size a tmpfs may take half of the host's memory
+	shmBytes  = "134217728" // a tmpfs without a size may use half of the host's memory
 	tmpBytes  = "268435456" // of the sandbox's /tmp, for guests of older agents; newer ones have /tmp on their disk
 	openFiles = 65536
 	pidsMax   = 16384 // host threads: the sentry's own and the stubs of the guest's processes
@@ -90,7 +90,7 @@ func newSpec(bundle string, version int, netns, cgroupsPath string, size Size) o
 			Args: []string{"/agent"},
 			Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},
 			Cwd:  "/",
-			// The guest's root needs all; they apply inside the user-space kernel.
+			// The guest's root needs all capabilities. They apply only inside the user-space kernel, not on the host.
 			Capabilities: map[string]any{"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
 			Rlimits:      []ociRlimit{{Type: "RLIMIT_NOFILE", Hard: openFiles, Soft: openFiles}},
 		},
@@ -119,11 +119,11 @@ func mounts(bundle string, version int) []ociMount {
 	if version < specLayers {
 		return list
 	}
-	// The engine revalidates a separate mount: the guest changes the upper layer through another one.
+	// The engine revalidates a separate mount. The guest changes the upper layer through another one.
 	return append(list, ociMount{Destination: "/layers", Type: "bind", Source: filepath.Join(bundle, "layers"), Options: []string{"rbind", "ro"}})
 }
 
-// A cache of open files would prevent an unmount after the guest released the volume.
+// dcache=0 disables the cache of open files, which would prevent an unmount after the guest released the volume.
 func volumeOptions(version int) []string {
 	if version < specVolumes {
 		return []string{"rbind", "rw"}
@@ -131,7 +131,7 @@ func volumeOptions(version int) []string {
 	return []string{"rbind", "rw", "dcache=0"}
 }
 
-// Capabilities are the guest's first process's.
+// Capabilities returns the capabilities of the guest's first process.
 func Capabilities() []string { return slices.Clone(capabilities) }
 
 var capabilities = []string{

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A compromised sandbox is trusted no more than the guest.
+// answerMax bounds an answer, because a compromised sandbox is trusted no more than its guest.
 const answerMax = 16 << 20
 
 type controlAnswer struct {
@@ -21,8 +21,8 @@ type controlAnswer struct {
 	Result  json.RawMessage `json:"result"`
 }
 
-// One JSON value goes each way, with files at the first byte. runsc's command line would take 11-15 ms of a guest's
-// pause.
+// control sends one JSON value with the files at its first byte, and reads one. runsc's command line would add 11-15 ms
+// to a guest's pause.
 func control(ctx context.Context, socket, method string, arg any, files ...*os.File) (json.RawMessage, error) {
 	conn, err := dialControl(ctx, socket)
 	if err != nil {
@@ -71,7 +71,7 @@ func sendCall(conn *net.UnixConn, method string, arg any, files []*os.File) erro
 	return err
 }
 
-// connect takes at most 107 bytes of a path.
+// connect accepts at most 107 bytes of a path, so dialControl connects through /proc/self/fd.
 func dialControl(ctx context.Context, socket string) (*net.UnixConn, error) {
 	fd, err := unix.Open(socket, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A restored guest finds its mount slots again, even if a volume is gone.
+// All mount slots are made at the start. So a restored guest finds its slots again, even if a volume is gone.
 
 func makeMountSlots(dir string) error {
 	for place := range wire.VolumePlaces {
@@ -24,7 +24,7 @@ func makeMountSlots(dir string) error {
 			return err
 		}
 	}
-	// Stand-ins for a restored guest's lost open files
+	// These empty objects replace files that a restored guest had open but that no longer exist
 	// (machine/runsc/patches/correctness/shared-files-survive-their-removal.patch).
 	gone := filepath.Join(dir, ".gone")
 	if err := os.MkdirAll(filepath.Join(gone, "dir"), 0o755); err != nil {
@@ -37,7 +37,7 @@ func (s *Sandbox) mountSlotPath(place int) string {
 	return filepath.Join(s.Dir, "volumes", strconv.Itoa(place))
 }
 
-// MountVolume sets permissions before it attaches the mount.
+// MountVolume sets the mount's permissions before it attaches the mount, so no process sees a more permissive one.
 func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) error {
 	attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if volume.ReadOnly {
@@ -46,18 +46,18 @@ func (e *Engine) MountVolume(s *Sandbox, volume wire.Volume, source string) erro
 	return bindWith(source, s.mountSlotPath(volume.Place), attributes)
 }
 
-// ErrInUse: a guest process holds the volume or a file in it.
+// ErrInUse means that a guest process has the volume or a file in it open.
 var ErrInUse = errors.New("the volume is in use")
 
-// 20 ms apart: the engine closes a file a moment after the guest.
+// The tries are 20 ms apart, because the engine closes a file a moment after the guest.
 const volumeTries = 50
 
-// UnmountVolume accepts an empty slot.
+// UnmountVolume unmounts a volume; an empty slot is no error.
 func (e *Engine) UnmountVolume(s *Sandbox, place int) error {
 	return unmountVolume(s.mountSlotPath(place), volumeTries)
 }
 
-// DetachVolume keeps open files open.
+// DetachVolume removes a volume even if files are open; those files can still be used.
 func (e *Engine) DetachVolume(s *Sandbox, place int) error {
 	err := unmountVolume(s.mountSlotPath(place), 1)
 	if errors.Is(err, ErrInUse) {
@@ -85,7 +85,7 @@ func unmountVolume(point string, tries int) error {
 
 const volumesTime = 15 * time.Second
 
-// SetGuestVolumes mounts exactly the requested volumes.
+// SetGuestVolumes makes the guest mount exactly the requested volumes.
 func (e *Engine) SetGuestVolumes(ctx context.Context, s *Sandbox, epoch int64, request wire.GuestVolumesRequest) (wire.GuestVolumes, error) {
 	ctx, cancel := context.WithTimeout(ctx, volumesTime)
 	defer cancel()
@@ -98,10 +98,10 @@ func (e *Engine) SetGuestVolumes(ctx context.Context, s *Sandbox, epoch int64, r
 	return answer, err
 }
 
-// CanHaveVolumes is false for old agents.
+// CanHaveVolumes is false for agents that are older than the volumes.
 func (s *Sandbox) CanHaveVolumes() bool { return s.Record().AgentProtocol() >= wire.ProtocolVolumes }
 
-// HasVolume: a mount slot is in use.
+// HasVolume reports whether a volume is mounted in the slot.
 func (e *Engine) HasVolume(s *Sandbox, place int) bool {
 	points, err := MountsBelow(s.mountSlotPath(place))
 	return err == nil && len(points) > 0

@@ -3,11 +3,12 @@ package fairshare
 
 import "sync"
 
-// Shares counts what callers hold. With few callers each may hold Each; with many, an equal part of Together, but never less than Least.
+// Shares counts what each caller holds. With few callers each may hold Each; with many, an equal part of Together, but
+// never less than Least.
 type Shares[K comparable] struct {
 	Each, Least, Together int
-	// All bounds the total, even if a caller has less than Least. The shares can add up to more than Together, because they shrink over
-	// time. 0: no bound.
+	// All bounds the total, even if a caller has less than Least; 0 is no bound. The shares can add up to more than
+	// Together, because each shrinks when a caller joins.
 	All int
 
 	mu    sync.Mutex
@@ -15,7 +16,7 @@ type Shares[K comparable] struct {
 	total int
 }
 
-// Take counts one more for a caller; false if it has its share.
+// Take adds one to what the caller holds, or returns false if the caller already has its share.
 func (s *Shares[K]) Take(caller K) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// RFC 4254, section 7, and OpenSSH's PROTOCOL, section 2.4.
+// These types follow RFC 4254, section 7, and OpenSSH's PROTOCOL, section 2.4.
 type (
 	tcpChannel struct {
 		Host       string
@@ -109,7 +109,7 @@ func (f *forwards) answer(request *ssh.Request) (bool, []byte) {
 		}
 		return f.listenSocket(asked.Path), nil
 	}
-	return false, nil // includes keepalive@openssh.com: any answer is a sign of life
+	return false, nil // includes keepalive@openssh.com, for which any answer is a sign of life
 }
 
 func (f *forwards) listenTCP(asked tcpForward) (bool, []byte) {
@@ -185,7 +185,7 @@ type half interface {
 	CloseWrite() error
 }
 
-// A side with closed output can still receive.
+// Each direction is closed separately, because a side whose output is closed can still receive.
 func join(channel ssh.Channel, conn net.Conn) {
 	both := sync.WaitGroup{}
 	carry := func(to, from half) {

@@ -1,5 +1,5 @@
-// Package guestssh is an SSH server for one connection and its process's user. Only the API of Berth reaches its
-// streams, and has authenticated the caller, so it does not authenticate the client.
+// Package guestssh is an SSH server for one connection, which runs as its process's user. It does not authenticate the
+// client: only Berth's API reaches its streams, and has authenticated the caller.
 package guestssh
 
 import (
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Serve first reads the host key's 32-byte seed.
+// Serve reads the 32-byte seed of the host key from the input before the SSH connection begins.
 func Serve(in io.Reader, out io.Writer) error {
 	seed := make([]byte, ed25519.SeedSize)
 	if _, err := io.ReadFull(in, seed); err != nil {

@@ -47,7 +47,7 @@ func connect(t *testing.T) *ssh.Client {
 	return client
 }
 
-// net.Pipe has no buffer: two sides that write first would block each other.
+// net.Pipe has no buffer, so two sides that both write first would block each other.
 func pair(t *testing.T) (here, there net.Conn) {
 	t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "pair"))

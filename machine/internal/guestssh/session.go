@@ -20,14 +20,14 @@ import (
 
 const (
 	couldNotStart = 127
-	// A terminal silent for this long after its command has shown all output.
+	// A terminal that is silent for this long after its command ended has shown all output.
 	silence = 200 * time.Millisecond
 )
 
 type session struct {
 	channel ssh.Channel
 	env     []string
-	// nil: no terminal was requested.
+	// size is nil if the client requested no terminal.
 	size     *pty.Winsize
 	term     string
 	mu       sync.Mutex // guards the fields below, which are set while a command runs
@@ -162,7 +162,7 @@ func (s *session) command(isShell bool, line string) *exec.Cmd {
 func (s *session) runOnPipes(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	command.Stdout, command.Stderr = s.channel, s.channel.Stderr()
-	// Run would also wait for the input, which may outlast the command.
+	// Run would also wait for the end of the input, which may come after the command's.
 	input, err := command.StdinPipe()
 	if err == nil {
 		err = command.Start()
@@ -205,7 +205,7 @@ func (s *session) runOnTerminal(command *exec.Cmd) {
 	s.ended(err)
 }
 
-// A silent process that the command left with the terminal is not waited for.
+// show returns a function that waits for the rest of the output, but not for a silent process on the terminal.
 func show(to io.Writer, terminal io.Reader) func() {
 	done := make(chan struct{})
 	var silent atomic.Int32
@@ -246,7 +246,7 @@ func (s *session) begun(process *os.Process, terminal *os.File) {
 	s.process, s.terminal = process, terminal
 }
 
-// As with OpenSSH, programs on pipes notice a gone client by themselves.
+// Only a command on a terminal gets SIGHUP. As with OpenSSH, programs on pipes notice a closed pipe.
 func (s *session) hangUp() {
 	s.mu.Lock()
 	terminal := s.terminal

@@ -15,7 +15,7 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.connect(("203.0.113.1", 9))
 print(s.getsockname()[0])'`
 
-// knowsItself holds connections through the guest's own address and 127.0.0.1, and records what both receive.
+// The guest program knowsItself connects to itself through the guest's address and 127.0.0.1, and records what arrives.
 const knowsItself = `python3 -c '
 import os, socket, threading
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -87,7 +87,7 @@ func TestAMachineComesBackToTheAddressThatItsGuestKnows(t *testing.T) {
 	eventually(t, "the guest talks to itself", func() bool { return d.run(first, "test -p /home/ask && echo yes") == "yes" })
 	id := d.leave(first)
 
-	// A fork comes first and must leave the address free for its source.
+	// The fork starts before its source, and must not be given the source's address.
 	clone := wire.CloneRequest{Fence: d.fence(newID(), 1), Source: wire.Workspace(workspace), SourceCheckpointID: id, CheckpointID: newID()}
 	d.ok(d.call("POST", "/checkpoints/clone", clone, nil))
 	shell()

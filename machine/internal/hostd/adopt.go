@@ -16,7 +16,7 @@ import (
 
 const settleTime = 10 * time.Second
 
-// A sandbox that cannot be adopted is only logged: all other machines need hostd.
+// adopt takes over an earlier hostd's sandboxes. One failure is only logged, because other machines need hostd.
 func (h *Host) adopt(ctx context.Context) error {
 	alive, gone, err := h.engine.Adopt(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *Host) adopt(ctx context.Context) error {
 			continue
 		}
 		h.stock.noteStart(s.Record().Claim.Layers)
-		// An interrupted checkpoint may have left the machine without its CPU limit.
+		// handOver sets the limits again: an interrupted checkpoint may have left the machine without its CPU limit.
 		if err := h.handOver(s); err != nil && !s.Ended() {
 			h.log.Error("a machine may be without its limits", "slot", s.Slot, "error", err)
 		}
@@ -50,7 +50,7 @@ func (h *Host) adopt(ctx context.Context) error {
 	return nil
 }
 
-// A sandbox of a refused engine or another size would count as ready but fit no request.
+// A sandbox of a refused engine or another size is removed: it would be counted as ready but match no request.
 func (h *Host) returnToPool(s *engine.Sandbox) {
 	size := s.Record().Size
 	if h.refusesEngine(s.Record().Engine) {
@@ -66,7 +66,8 @@ func (h *Host) returnToPool(s *engine.Sandbox) {
 	h.stock.remove(s)
 }
 
-// A stuck sandbox may still use its disk; its workspace's next verb removes it.
+// clearUnfinished deletes the disk of an attempt that never became a machine. A stuck sandbox may still use its disk,
+// so the workspace's next verb removes both.
 func (h *Host) clearUnfinished(left engine.RemovedSlot) error {
 	claim := left.Record.Claim
 	if claim == nil {
@@ -85,7 +86,8 @@ func (h *Host) clearUnfinished(left engine.RemovedSlot) error {
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(claim.Owner, claim.Disk))
 }
 
-// hostd did not see the pause finish. Without an answer the next verb asks again.
+// settle asks the machine whether it is paused, if the earlier hostd ended during a pause. Without an answer the next
+// verb asks again.
 func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -97,7 +99,7 @@ func (h *Host) settle(ctx context.Context, s *engine.Sandbox) {
 	}
 }
 
-// Nothing else may run during sweepFiles.
+// No verb may run during sweepFiles, because it removes unfinished files.
 func (h *Host) sweepFiles(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	for _, workspace := range workspaces {
@@ -106,7 +108,7 @@ func (h *Host) sweepFiles(ctx context.Context) error {
 	return errors.Join(err, h.pool.DropHalfMade(ctx), h.dropSpares(ctx), h.layers.SweepMaking(), h.collect(ctx))
 }
 
-// An earlier hostd died while it made or assigned these spare disks.
+// dropSpares deletes spare disks without a prepared sandbox. An earlier hostd ended while it made or assigned them.
 func (h *Host) dropSpares(ctx context.Context) error {
 	spares, err := h.pool.ListSpares()
 	fitted := h.stock.prepared()
@@ -122,7 +124,7 @@ func (h *Host) collect(ctx context.Context) error {
 	return errors.Join(h.collectPrograms(), h.sweepDeleted(ctx))
 }
 
-// Some deletions had to wait for the kernel.
+// sweepDeleted repeats deletions that had to wait for the kernel.
 func (h *Host) sweepDeleted(ctx context.Context) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
@@ -147,7 +149,7 @@ func (h *Host) sweepCheckpoints(workspace string) error {
 				return err
 			}
 		}
-		// A broken manifest stays: the checkpoint may hold the only copy of user data.
+		// A checkpoint with a broken manifest is not removed, because it may hold the only copy of user data.
 	}
 	return nil
 }

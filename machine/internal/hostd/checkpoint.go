@@ -18,13 +18,12 @@ const (
 	thenPaused  = "paused"
 	thenRunning = "running"
 
-	// For kernel state and metadata.
+	// An image exceeds the guest's memory by at most this much, for kernel state and metadata.
 	imageSlack  = 64 << 20
 	unpauseTime = 30 * time.Second
 )
 
-// checkpoint captures memory and disk at one instant. After a failure the guest runs again, and no partial checkpoint
-// is left.
+// checkpoint captures memory and disk at one instant. After a failure it resumes the guest and removes its files.
 func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.CheckpointInfo, error) {
 	if r.FromDisk != "" {
 		return h.captureDisk(ctx, r)
@@ -45,7 +44,8 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 			details: map[string]any{"why": wire.RefusedEngineRefused, "subject": r.Subject}}
 	}
 	if !r.DiskOnly {
-		// The memory restores only under the engine and agent of the machine's start.
+		// The memory restores only under the engine and agent of the machine's start, so both must be stored until the
+		// checkpoint names them.
 		release, err := h.engine.Hold(s.Record().Engine, s.Record().AgentSHA256)
 		if err != nil {
 			return wire.CheckpointInfo{}, because("checkpoint_incompatible", "What the machine runs on is not kept on this computer", err)
@@ -65,7 +65,7 @@ func (h *Host) checkpoint(ctx context.Context, r wire.CheckpointRequest) (wire.C
 	return h.withCounters(m.info(), s), h.points.at("checkpoint.answer")
 }
 
-// The caller may never get to ask for the usage after the machine's end.
+// withCounters adds the machine's usage, because the caller may be unable to ask for it after the machine's end.
 func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.CheckpointInfo {
 	if counters, err := h.countersOf(s); err == nil {
 		info.Counters = &counters
@@ -73,8 +73,8 @@ func (h *Host) withCounters(info wire.CheckpointInfo, s *engine.Sandbox) wire.Ch
 	return info
 }
 
-// An earlier hostd may have finished the checkpoint without an answer. It counts while the guest is in the requested
-// state.
+// finishedBefore recognizes a checkpoint that an earlier hostd finished but did not answer. It is reused only if the
+// guest is in the requested state.
 func (h *Host) finishedBefore(s *engine.Sandbox, owner string, r wire.CheckpointRequest) (manifest, bool) {
 	m, err := h.readManifest(owner, r.CheckpointID)
 	if err != nil || m.OperationID != r.OperationID || m.Fence != r.Fence.Fence {
@@ -142,7 +142,7 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	if err := h.flush(h.pool.DiskPath(r.Owner(), record.Claim.Disk), owner, dir); err != nil {
 		return "", err
 	}
-	// Unwritten data does not count as used, so the flush comes first.
+	// Unwritten data is not yet counted as used, so the flush comes before the checks.
 	if r.ThenBlank {
 		if err := h.checkBlankCapacity(r.Owner(), record.Claim.DiskGiB); err != nil {
 			return "", err
@@ -151,8 +151,8 @@ func (h *Host) prepareCheckpoint(ctx context.Context, s *engine.Sandbox, owner s
 	return dir, h.checkCheckpointSpace(s, owner != r.Owner() || r.Then == thenRunning, r.DiskOnly)
 }
 
-// flush leaves little to write for the snapshot during the pause. It takes a temporary snapshot; a sync would also
-// write all other workspaces' data (decision 77).
+// flush writes data before the pause, so that the snapshot in the pause has little to write. It makes a temporary
+// snapshot, because a sync would also write all other workspaces' data (decision 77).
 func (h *Host) flush(disk, owner, dir string) error {
 	thrown := filepath.Join(dir, diskName)
 	if err := h.pool.SnapshotDisk(disk, owner, thrown, true); err != nil {
@@ -161,7 +161,7 @@ func (h *Host) flush(disk, owner, dir string) error {
 	return h.pool.DeleteSubvolume(thrown)
 }
 
-// A suspend may use the pool's reserve; a copy may not.
+// checkCheckpointSpace lets a suspend use the pool's reserve, but no copy.
 func (h *Host) checkCheckpointSpace(s *engine.Sandbox, isCopy, diskOnly bool) error {
 	_, memory, _, err := h.groups.Get(s.Slot).Stats()
 	if err != nil {
@@ -203,7 +203,7 @@ func (h *Host) captureInstant(ctx context.Context, s *engine.Sandbox, dir, owner
 	if err := h.points.at("checkpoint.snapshot"); err != nil {
 		return 0, err
 	}
-	// Not in parallel: during the save the sandbox writes back dirty pages of mapped files.
+	// The snapshot waits for the save: the sandbox writes dirty pages of mapped files to the disk during the save.
 	if err := h.pool.SnapshotDisk(h.pool.DiskPath(claim.Owner, claim.Disk), owner, filepath.Join(dir, diskName), true); err != nil {
 		return 0, err
 	}
@@ -228,7 +228,7 @@ func (h *Host) save(ctx context.Context, s *engine.Sandbox, dir string) error {
 	return errors.Join(saveError(err), h.engine.Resize(s, size))
 }
 
-// The manifest turns durable data into a checkpoint in one step.
+// finishCheckpoint syncs all data, then writes the manifest. The manifest makes the checkpoint valid in one step.
 func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (manifest, error) {
 	if err := h.points.at("checkpoint.sync"); err != nil {
 		return m, err
@@ -238,7 +238,7 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 		parts = nil
 	}
 	for _, name := range parts {
-		// The sandbox that wrote the file may live on and belong to a guest (decision 78).
+		// The file is sealed because the sandbox that wrote it may run on and belong to a guest (decision 78).
 		if err := pool.SealFile(filepath.Join(dir, name)); err != nil {
 			return m, err
 		}
@@ -269,7 +269,7 @@ func (h *Host) finishCheckpoint(ctx context.Context, dir string, m manifest) (ma
 	return m, h.writeManifest(dir, m)
 }
 
-// The caller's deadline may have passed.
+// resumeAfterFailure has its own time limit, because the caller's deadline may have passed.
 func (h *Host) resumeAfterFailure(s *engine.Sandbox) error {
 	if s.Ended() {
 		return nil
@@ -279,7 +279,7 @@ func (h *Host) resumeAfterFailure(s *engine.Sandbox) error {
 	return h.engine.Unpause(ctx, s)
 }
 
-// The sandbox's errno is only in its text.
+// saveError finds the errno in the error's text, because the sandbox reports it only there.
 func saveError(err error) error {
 	if err == nil {
 		return nil

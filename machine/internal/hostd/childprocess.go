@@ -21,16 +21,16 @@ const (
 	servantReady    = time.Minute
 )
 
-// childProcess is this binary as a user that owns nothing, for work that root must not do. It outlives hostd.
+// childProcess runs this binary as a user that owns no files, for work that root must not do. It outlives hostd.
 type childProcess struct {
 	name     string
 	command  string
-	trace    string // GOTRACEBACK
+	trace    string // value of GOTRACEBACK
 	uid, gid int
 	group    *cgroup.Group
 	limits   cgroup.Limits
 	sockets  []*os.File // listening sockets, owned by hostd so that connections wait during a restart
-	ready    string     // the message with which it reports that it serves
+	ready    string     // the message with which the process reports that it serves
 	where    func(start func() error) error
 }
 
@@ -51,8 +51,9 @@ func (h *Host) superviseChild(ctx context.Context, what string, run func() error
 	}
 }
 
-// start returns when the process serves. Before that, in the process's cgroup, `begin` gets the connection and a kill
-// function, and returns the set-up, one line of JSON. From then on the caller owns the connection, also after an error.
+// start returns when the process serves. Before that, it calls `begin`, which gets the connection and a kill function
+// and returns the set-up, one line of JSON. The process is then in its cgroup. From the call on, the caller owns the
+// connection, even after an error.
 func (s childProcess) start(instance string, begin func(conn net.Conn, end func()) ([]byte, error)) (*exec.Cmd, error) {
 	setup, send, err := os.Pipe()
 	if err != nil {
@@ -82,7 +83,7 @@ func (s childProcess) start(instance string, begin func(conn net.Conn, end func(
 	if err := errors.Join(s.group.SetLimits(s.limits), s.group.Add(process.Process.Pid)); err != nil {
 		return nil, errors.Join(err, process.Process.Kill(), process.Wait(), ours.Close())
 	}
-	wanted, err := begin(ours, func() { _ = process.Process.Kill() }) // an error means that it has ended
+	wanted, err := begin(ours, func() { _ = process.Process.Kill() }) // Kill fails only if the process has ended
 	if err == nil {
 		err = s.tell(wanted, send, receive)
 	}

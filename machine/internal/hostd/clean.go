@@ -21,8 +21,8 @@ const (
 	lockLookEvery = 10 * time.Millisecond
 )
 
-// Lock admits one hostd. The kernel releases it once the process and all children between fork and exec are gone, which
-// can take a while after a kill.
+// Lock permits one hostd at a time. After a kill the lock can last a while: the kernel releases it when the process and
+// all its children between fork and exec are gone.
 func Lock(runDir string) (*os.File, error) {
 	if err := os.MkdirAll(runDir, 0o711); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func Lock(runDir string) (*os.File, error) {
 }
 
 // Clean removes an instance's kernel objects: machines, networks, cgroups, mounts and, with their last mount, loop
-// devices. Only slots' files go. It needs no runsc, no agent and no working pool. It runs inside the instance's mount
-// namespace; the caller removes the pin from outside.
+// devices. Of the files it removes only those of slots, and it needs no runsc, agent or working pool. It runs inside
+// the instance's mount namespace; the caller removes the pin from outside.
 func Clean(ctx context.Context, config Config, log *slog.Logger) error {
 	groups, err := cgroup.Open(config.Instance)
 	if err != nil {

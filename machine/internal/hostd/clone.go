@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The source is verified first, so that a bad image does not spread.
+// The source is verified before the copy, so that a damaged checkpoint is not copied.
 func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointInfo, error) {
 	if m, err := h.readManifest(r.Owner(), r.CheckpointID); err == nil && m.OperationID == r.OperationID && m.Fence == r.Fence.Fence {
 		return m.info(), nil
@@ -49,8 +49,9 @@ func (h *Host) clone(ctx context.Context, r wire.CloneRequest) (wire.CheckpointI
 	return m.info(), h.points.at("clone.answer")
 }
 
-// Damaged memory does not keep an owner from the disk. A fork is refused if its memory cannot be restored here; a copy
-// within the workspace may become restorable.
+// verifyForClone checks only the disk if no memory is copied, so that damaged memory does not prevent access to the
+// disk. A fork is refused if its memory cannot be restored here. A copy within the workspace is permitted, because its
+// memory may become restorable.
 func (h *Host) verifyForClone(ctx context.Context, r wire.CloneRequest, source string, m manifest) (release func(), err error) {
 	if r.DiskOnly || m.DiskOnly {
 		return func() {}, h.verifyDisk(source, m)

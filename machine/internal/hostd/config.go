@@ -24,36 +24,36 @@ type Config struct {
 	DataDir        string       `json:"data_dir"`
 	RunDir         string       `json:"run_dir"`
 	Socket         string       `json:"socket"`
-	SocketUID      int          `json:"socket_uid"` // the only user besides root that may connect to hostd
+	SocketUID      int          `json:"socket_uid"` // the only user besides root whose connections hostd accepts
 	SocketGID      int          `json:"socket_gid"`
 	Runsc          string       `json:"runsc"`
 	Agent          string       `json:"agent"`
 	MachineNetwork netip.Prefix `json:"machine_network"`
 	Uplink         string       `json:"uplink"`
 	Resolvers      []string     `json:"resolvers"`
-	ResolverUID    int          `json:"resolver_uid,omitempty"` // user of the DNS resolver process; 0: nobody
+	ResolverUID    int          `json:"resolver_uid,omitempty"` // user of the DNS resolver process; 0: "nobody"
 	ResolverGID    int          `json:"resolver_gid,omitempty"`
 	CallerUIDs     []uint32     `json:"caller_uids,omitempty"` // local users that may connect to machines; empty: all
 	Firewall       string       `json:"firewall,omitempty"`    // auto (the default) or manual
 	Pool           PoolConfig   `json:"pool"`
 	LayersDir      string       `json:"layers_dir"`
-	// DataReserveBytes stay free for PostgreSQL on the file system of DataDir and LayersDir.
+	// DataReserveBytes is left free for PostgreSQL on the file system of DataDir and LayersDir.
 	DataReserveBytes int64          `json:"data_reserve_bytes,omitempty"`
 	Slots            SlotsConfig    `json:"slots"`
 	Shells           ShellsConfig   `json:"shells"`
 	Capacity         CapacityConfig `json:"capacity"`
-	// SecretsSocket "" disables secret injection.
+	// SecretsSocket is the socket for the cell's answers; "" disables secret injection.
 	SecretsSocket  string `json:"secrets_socket,omitempty"`
-	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: nobody
+	SecretProxyUID int    `json:"secret_proxy_uid,omitempty"` // user of the secret proxy; 0: "nobody"
 	SecretProxyGID int    `json:"secret_proxy_gid,omitempty"`
 	// SecretsCA is a PEM file that the proxy trusts besides the host's authorities.
 	SecretsCA string `json:"secrets_ca,omitempty"`
-	// MemoryHeadroomMiB is a machine's most beyond its guest's memory; MemoryHeadroomMinMiB is guaranteed.
+	// MemoryHeadroomMiB is a machine's maximum beyond its guest's memory, MemoryHeadroomMinMiB what is guaranteed.
 	MemoryHeadroomMiB    int `json:"memory_headroom_mib"`
 	MemoryHeadroomMinMiB int `json:"memory_headroom_min_mib,omitempty"`
-	// MachinesMemoryMiB bounds all machines with headroom; 0: no bound.
+	// MachinesMemoryMiB bounds the memory of all machines together, including headroom; 0: no bound.
 	MachinesMemoryMiB int `json:"machines_memory_mib,omitempty"`
-	// EnginesRefused start and restore nothing; "others" means all but the current one.
+	// EnginesRefused lists engines under which nothing is started or restored; "others" means all but the current one.
 	EnginesRefused []string   `json:"engines_refused,omitempty"`
 	SweepSeconds   int        `json:"sweep_seconds,omitempty"` // interval of the orphan sweep
 	Failpoints     Failpoints `json:"failpoints,omitempty"`    // refused without --enable-failpoints
@@ -76,8 +76,8 @@ type ShellsConfig struct {
 	Count int `json:"count"`
 }
 
-// CapacityConfig is for all machines together; 0 takes the computer's value. Thin-provisioned disks may exceed the
-// pool: DiskGiB is only a promise that the cell accounts for.
+// CapacityConfig is the capacity for all machines together; 0 means all that the computer has. DiskGiB may exceed the
+// pool, because disks are thin-provisioned. Only the cell counts it.
 type CapacityConfig struct {
 	CPUMillis int `json:"cpu_millis"`
 	MemoryMiB int `json:"memory_mib"`
@@ -87,7 +87,7 @@ type CapacityConfig struct {
 const (
 	nobody            = 65534
 	slotsMax          = 64
-	processesMax      = 1024    // of a guest, enforced by its agent: each process costs the sandbox half a MiB that it never releases
+	processesMax      = 1024    // maximum of a guest, enforced by its agent: each process costs the sandbox half a MiB that it never releases
 	retainedOutputMax = 2 << 30 // bytes for all sessions of a workspace; a quarter of its disk if that is less
 )
 
@@ -142,7 +142,7 @@ func (c *Config) check() error {
 	return errors.Join(wrong...)
 }
 
-// An eighth of the memory, at least 512 MiB, is the service's.
+// fromHost fills in missing values. It reserves an eighth of the memory, at least 512 MiB, for the service.
 func (c *Config) fromHost() error {
 	if c.SweepSeconds == 0 {
 		c.SweepSeconds = 30

@@ -33,7 +33,7 @@ func (h *Host) countersOf(s *engine.Sandbox) (wire.MachineCounters, error) {
 	return one, nil
 }
 
-// ranFor is 0 if the clock went back.
+// ranFor returns the machine's running time in milliseconds, or 0 if the clock was set back.
 func ranFor(startedAt string, now time.Time) int64 {
 	started, err := time.Parse(time.RFC3339, startedAt)
 	if err != nil {
@@ -42,7 +42,7 @@ func ranFor(startedAt string, now time.Time) int64 {
 	return max(0, now.Sub(started).Milliseconds())
 }
 
-// Callers may lose the answer and ask again.
+// lastCounters stores the last counters of ended machines, because callers may lose the answer and ask again.
 type lastCounters struct {
 	mu    sync.Mutex
 	known map[string]endedCounters // by subject
@@ -55,7 +55,7 @@ type endedCounters struct {
 
 const (
 	countersKept    = 10 * time.Minute
-	countersLooseAt = 1024 // size at which old entries are removed
+	countersLooseAt = 1024 // number of entries above which old ones are removed
 )
 
 func (l *lastCounters) keep(owner string, stats wire.MachineCounters, now time.Time) {
@@ -89,7 +89,7 @@ func (l *lastCounters) of(owner string) *wire.MachineCounters {
 	return nil
 }
 
-// Cgroup and network must exist. The memory may already be released, so the larger reading counts.
+// noteLast must precede the removal of cgroup and network. Memory may be released, so the larger reading counts.
 func (h *Host) noteLast(s *engine.Sandbox, held wire.MachineCounters) {
 	last, err := h.countersOf(s)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A digest depends on the content only. Holes cost nothing: pages.img may be a sparse file as large as the guest's
+// A digest depends on the content only. Holes cost no time: pages.img may be a sparse file as large as the guest's
 // memory.
 //
 //	digest  = SHA-256(size ‖ digest of each segment of 16 MiB, in order)
@@ -29,7 +29,7 @@ import (
 //	tag     = GMAC of the block, with its offset as nonce, under a key derived from the host key and the salt
 //
 // Numbers are 8 bytes, big endian. Without SHA instructions a processor hashes 0.3 GB/s but does 5 GB/s of GMAC
-// (decision 21). Every digest has its own salt, so no two contents are tagged under one key.
+// (decision 21). Every digest has its own salt, so no two contents are tagged under the same key.
 const (
 	digestSegment = 16 << 20
 	digestBlock   = 64 << 10
@@ -126,12 +126,12 @@ func (d digester) segment(ctx context.Context, file *os.File, start, end int64, 
 		if offset >= hole {
 			data, after, err := nextData(file, offset)
 			if errors.Is(err, unix.ENXIO) {
-				break // only a hole follows
+				break // the rest is a hole
 			}
 			if err != nil {
 				return nil, err
 			}
-			// From the data's block, so that extent boundaries do not change the digest.
+			// The offset is rounded down to a whole block, so that extent boundaries do not change the digest.
 			offset, hole = max(offset, data-data%digestBlock), after
 			if offset >= end {
 				break

@@ -102,7 +102,7 @@ func TestTheDiskOfARunningMachineIsSearchedAsItsAgentSearchesIt(t *testing.T) {
 	}
 }
 
-// A reader sees plain writes, an open file, a mapping and a rename at once.
+// A reader on the host must see plain writes, an open file, a mapping and a rename at once.
 func TestWhatAGuestHasWrittenIsFoundBesideItAtOnce(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)

@@ -11,25 +11,26 @@ import (
 	"github.com/berth-dev/berth/machine/internal/pool"
 )
 
-// diskCapacity lets deleted files free capacity even if a checkpoint or fork refers to them. The kernel reports no
-// deletes and rejects writes at the limit by itself. So a poller measures disks near their limit or much changed.
+// diskCapacity gives a guest the capacity of deleted files back, even if a checkpoint or fork still refers to them. The
+// kernel reports no deletes and rejects writes at the limit by itself. So a poller measures disks that are near their
+// limit or have changed much.
 type diskCapacity struct {
 	mu   sync.Mutex // held while a limit is set; the poller checks under it that the machine is still the listed one
 	seen map[*engine.Sandbox]*measurement
 }
 
 type measurement struct {
-	used int64     // bytes used, as counted then
+	used int64     // bytes used at the last measurement
 	next time.Time // no measurement before this time
 	late time.Time // near the limit, the next measurement is due by this time
 }
 
 const (
 	lookTime     = time.Second
-	lookTimeLate = 5 * time.Second // a commit may have hidden a change
-	lookCost     = 20              // after a measurement, pause this many times its duration
+	lookTimeLate = 5 * time.Second // longer than a commit, which may have hidden a change
+	lookCost     = 20              // after a measurement, this many times its duration passes before the next
 
-	blankRoomMin = 64 << 20 // a machine on a blank disk with less cannot work
+	blankRoomMin = 64 << 20 // a machine whose blank disk has less free space cannot work
 )
 
 func (h *Host) pollDiskCapacity(ctx context.Context) {
@@ -69,7 +70,7 @@ func (h *Host) measureDueDisks(ctx context.Context) {
 	}
 }
 
-// isMeasurementDue is cheap; paused and frozen machines change nothing.
+// isMeasurementDue is cheap enough for each pass. Paused and frozen machines change nothing, so they are skipped.
 func (h *Host) isMeasurementDue(s *engine.Sandbox, look *measurement, now time.Time) bool {
 	claim := s.Record().Claim
 	if claim.State != engine.Running || now.Before(look.next) {
@@ -117,7 +118,7 @@ func (h *Host) setRoomOf(s *engine.Sandbox, room pool.DiskCapacity) error {
 	defer h.rooms.mu.Unlock()
 	workspace := s.Record().Claim.Owner
 	if h.machine(workspace) != s {
-		return nil // another machine may be in the making
+		return nil // the machine has ended, and another may be in the making
 	}
 	return h.pool.SetCapacity(workspace, room)
 }

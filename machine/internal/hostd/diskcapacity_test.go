@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// head would write pieces of 8 KiB, each a call into the sandbox's kernel.
+// head would write pieces of 8 KiB, and each would call the sandbox's kernel.
 func writeZeros(path string, mib int) string {
 	return fmt.Sprintf("dd if=/dev/zero of=%s bs=1M count=%d 2>/dev/null", path, mib)
 }

@@ -8,10 +8,10 @@ import (
 
 const (
 	diskReadersMax = 16 // concurrent readers, 15-30 MiB each
-	besidesMax     = 8  // of these, readers of running machines, whose agents could read the disk instead
-	// diskReaderHeld delays eviction, except by a tenant with fewer readers.
+	besidesMax     = 8  // maximum of readers of running machines, whose agents could read the disk instead
+	// For this long after its use, a reader is evicted only for a tenant with fewer readers.
 	diskReaderHeld = 5 * time.Second
-	// A start can lose its permit to another reader.
+	// A start tries again, because another reader can get the freed permit first.
 	placeTries = 4
 )
 
@@ -31,7 +31,7 @@ func (h *Host) acquirePermit(open *openReader) error {
 		if victim == nil {
 			break
 		}
-		// The victim stays listed until it has ended, so that no verb changes the disk that it reads.
+		// The victim is listed until it has ended, so that no verb changes the disk that it reads.
 		err := victim.end()
 		h.reads.drop(victim)
 		if err != nil {
@@ -41,7 +41,7 @@ func (h *Host) acquirePermit(open *openReader) error {
 	return refuse("no_capacity", "Too many workspaces' disks are being read")
 }
 
-// A nil victim means that none can be evicted.
+// A nil victim without a place means that no reader can be evicted.
 func (d *diskReads) reserve(open *openReader, now time.Time) (victim *openReader, placed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,8 +61,8 @@ func (o *openReader) place() readerPermit {
 	return readerPermit{workspace: o.source.WorkspaceID, tenant: cmp.Or(o.source.Tenant, o.source.WorkspaceID), beside: o.disk != "", starts: !o.runs(), used: o.used}
 }
 
-// readerToEvict picks the longest-unused: idle, or of a tenant with more readers than the newcomer's would have. "":
-// none.
+// readerToEvict picks the reader that was unused for the longest time. It must be idle, or of a tenant with more
+// readers than the newcomer's would have. "" means that there is none.
 func readerToEvict(places []readerPermit, newcomer readerPermit, now time.Time) (workspace string, full bool) {
 	if newcomer.beside {
 		besides := slices.DeleteFunc(slices.Clone(places), func(p readerPermit) bool { return !p.beside })

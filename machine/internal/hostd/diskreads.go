@@ -16,14 +16,15 @@ import (
 
 const (
 	diskReaderIdle = 30 * time.Second // a reader ends itself after this time without calls
-	// A reader that answered this recently will not end itself soon.
+	// A reader that answered within this time will not end itself soon, so it is not asked again.
 	diskReaderFresh = diskReaderIdle / 2
-	// A verb may hold the workspace's queue.
+	// A read waits this long for the workspace's queue, which a verb may hold.
 	diskReadPatience = 3 * time.Second
 	endReaderTime    = 10 * time.Second
 )
 
-// The workspace's queue guards start, hand-out and end of a reader, so none begins while a verb changes its disk.
+// diskReads lists the disk readers by workspace. The workspace's queue guards their start, hand-out and end, so no
+// reader starts while a verb changes its disk.
 type diskReads struct {
 	starter *diskread.Starter
 	mu      sync.Mutex
@@ -37,7 +38,7 @@ type openReader struct {
 	disk   string // disk of a running machine; "" for a hibernated workspace
 	seen   time.Time
 	used   time.Time    // last time it was handed out; guarded by diskReads.mu
-	end    func() error // runs once, for all callers
+	end    func() error // can be called by several callers, and runs once
 }
 
 func (h *Host) readDisk(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
@@ -70,7 +71,7 @@ func (h *Host) readHibernated(ctx context.Context, r wire.DiskReadRequest) (wire
 	})
 }
 
-// A program's writes are visible to machine and reader at once (decision 272).
+// readRunning reads a running machine's disk. Machine and reader see a write at once (decision 272).
 func (h *Host) readRunning(ctx context.Context, r wire.DiskReadRequest) (wire.DiskReader, error) {
 	s := h.machine(r.WorkspaceID)
 	if s == nil || s.Record().Claim.Epoch != r.MachineEpoch {
@@ -111,7 +112,7 @@ func (h *Host) knownReader(ctx context.Context, r wire.DiskReadRequest, disk str
 	if !known.runs() || isDone(known.Done()) || known.disk != disk || !sameSource(known.source, r) {
 		return nil
 	}
-	// The workspace's queue guards seen.
+	// known.seen needs no lock, because the workspace's queue guards it.
 	if now := time.Now(); now.Sub(known.seen) > diskReaderFresh || r.DoubtedAddress == known.Access.Address {
 		if !known.Awake(ctx) {
 			return nil
@@ -127,7 +128,7 @@ func sameSource(a, b wire.DiskReadRequest) bool {
 	return a.CheckpointID == b.CheckpointID && (a.CheckpointID != "" || slices.Equal(a.Layers, b.Layers))
 }
 
-// The directories, topmost first, are those of the captured disk.
+// hibernatedDisk returns the directories of the captured disk, topmost first.
 func (h *Host) hibernatedDisk(r wire.DiskReadRequest) ([]string, error) {
 	if r.CheckpointID == "" {
 		lower, err := h.mountLayers(r.Layers)
@@ -174,14 +175,14 @@ func (h *Host) clearEndedReader(workspace string, reader *openReader) {
 	}
 	h.reads.mu.Unlock()
 	if !mine {
-		return // the caller that ended it cleans up
+		return // the caller that removed the reader from the list ends it
 	}
 	if err := reader.end(); err != nil {
 		h.log.Error("a disk reader is not removed", "workspace", workspace, "error", err)
 	}
 }
 
-// endDiskReader returns when nothing reads the disk. The caller holds the workspace's queue.
+// endDiskReader returns when no process reads the disk. The caller must hold the workspace's queue.
 func (h *Host) endDiskReader(workspace string) error {
 	h.reads.mu.Lock()
 	reader := h.reads.readers[workspace]

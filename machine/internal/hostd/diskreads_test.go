@@ -90,7 +90,7 @@ func (d *daemon) noReaderLeft() {
 	})
 }
 
-// A running sandbox caches modification times, milliseconds off, and the first directory sizes.
+// A running sandbox caches modification times that are milliseconds off, and directories' first sizes.
 func settled(answer string) string {
 	answer = regexp.MustCompile(`"modified_at":"[^"]*"`).ReplaceAllString(answer, "")
 	return regexp.MustCompile(`"type":"directory","size":\d+`).ReplaceAllString(answer, "")

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The kernel's rules come first, then resolver and secret proxy. A nil policy is the default.
+// applyEgress sets the kernel's rules first, then resolver and secret proxy. A nil policy means the default.
 func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.HostEgress) error {
 	wanted := egress.Default()
 	if policy != nil {
@@ -39,10 +39,10 @@ func (h *Host) applyEgress(ctx context.Context, s *engine.Sandbox, policy *wire.
 	case !wasOpen:
 		return h.names.tell(ctx, machine, nil)
 	}
-	return nil // the resolver does not know the machine
+	return nil // the resolver has no policy of the machine to change
 }
 
-// setEgress skips the queue, so it need not wait for a checkpoint. One machine's changes are serialized.
+// setEgress need not wait for a checkpoint, because it uses a lock of its own instead of the workspace's queue.
 func (h *Host) setEgress(ctx context.Context, r wire.SetEgressRequest) (wire.EgressRevision, error) {
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {

@@ -295,7 +295,7 @@ func TestAChangeOfThePolicyCutsConnectionsWithinASecondAndOutlivesHostd(t *testi
 	d.stop(m)
 }
 
-// A stopped resolver acknowledges nothing, so the update stays in flight.
+// The stopped resolver acknowledges nothing, so the update stays in flight.
 func TestAnAddressIsNobodyElsesWhileAPolicyIsToldOfIt(t *testing.T) {
 	d := newDaemon(t, nil)
 	eventually(t, "the resolver serves", func() bool { return d.inventory().Resolver.Serving })

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The cause goes to hostd's log only; the message must not contain paths or keys.
+// refusal is an error for the caller. message must not contain paths or keys; cause is only in hostd's log.
 type refusal struct {
 	code    string
 	message string
@@ -29,8 +29,8 @@ func (r *refusal) Unwrap() error { return r.cause }
 
 func refuse(code, message string) error { return &refusal{code: code, message: message} }
 
-// because keeps an existing code. Full disks have their own: disk_full for the workspace's quota, no_space for the
-// pool.
+// because wraps a cause, unless that already has a code. Full disks get their own codes: disk_full for the workspace's
+// quota, no_space for the pool.
 func because(code, message string, cause error) error {
 	var known *refusal
 	if cause == nil || errors.As(cause, &known) {

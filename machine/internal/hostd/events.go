@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A reader behind the oldest event sees a gap in the numbers and takes an inventory.
+// events holds the latest events. A reader that is too late sees a gap in the numbers and requests an inventory.
 type events struct {
 	mu      sync.Mutex
 	bootID  string

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FailpointVariable holds "checkpoint.save:kill9,stop.kill:throw".
+// FailpointVariable is an environment variable with a value such as "checkpoint.save:kill9,stop.kill:throw".
 const FailpointVariable = "BERTH_FAILPOINT"
 
-// FailpointNames lie just before the step that they name.
+// FailpointNames lists all failpoints. Each lies just before the step that it names.
 var FailpointNames = []string{
 	"start.disk", "start.slot", "start.mount", "start.claim", "start.commit", "start.answer",
 	"connect.network", "fit.disk", "fit.mount", "fit.ready",
@@ -34,7 +34,7 @@ var FailpointNames = []string{
 	"volumes.mount", "volumes.guest", "volumes.commit",
 }
 
-// Failpoints maps names to kill9, stop (until SIGCONT) or throw (the step fails). Each fires once.
+// Failpoints maps names to kill9, stop (until SIGCONT) or throw (the step fails). Each failpoint fires once.
 type Failpoints map[string]string
 
 var errFailpoint = errors.New("a failpoint made this step fail")
@@ -45,7 +45,7 @@ type failpoints struct {
 	enabled bool
 }
 
-// ParseFailpoints parses FailpointVariable.
+// ParseFailpoints parses the value of FailpointVariable.
 func ParseFailpoints(text string) (Failpoints, error) {
 	points := Failpoints{}
 	for _, part := range strings.Split(text, ",") {
@@ -95,7 +95,7 @@ func (f *failpoints) at(name string) error {
 		return nil
 	case "kill9":
 		unix.Kill(os.Getpid(), unix.SIGKILL)
-		select {} // the signal is on its way; no further step may run
+		select {} // waits for the signal, so that no further step runs
 	case "stop":
 		return unix.Kill(os.Getpid(), unix.SIGSTOP)
 	}

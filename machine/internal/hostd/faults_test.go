@@ -216,7 +216,7 @@ func TestASaveThatFailsHalfWayLeavesTheGuestRunning(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
 	d.begin(m, "counter", counter)
-	// Incompressible data makes the image larger than the free space.
+	// Incompressible data makes the memory image larger than the free space.
 	d.run(m, "head -c 100000000 /dev/urandom > /dev/shm/ballast")
 	at := d.counts(m, 0)
 	inside := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", d.dir, "pool")
@@ -270,7 +270,7 @@ func TestAFrozenMachineIsThawedForItsCheckpointAndFrozenAgain(t *testing.T) {
 	d.stop(m)
 }
 
-// "000" means no answer.
+// "000" means that curl got no answer.
 func (d *daemon) askAs(uid uint32) string {
 	command := exec.Command("curl", "-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", d.dir+"/hostd.sock", "http://hostd/healthz")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
@@ -278,8 +278,8 @@ func (d *daemon) askAs(uid uint32) string {
 	return string(output)
 }
 
-// Without our patch (machine/runsc), a second freeze left a stale notification in the kernel's count. The next system
-// call of an idle process then ended it or the whole machine.
+// A patch in machine/runsc prevents this: a second freeze left a stale notification in the kernel's count. An idle
+// process's next system call then ended the process or the whole machine.
 func TestAnIdleGuestSurvivesBeingFrozenManyTimes(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)

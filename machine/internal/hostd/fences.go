@@ -12,19 +12,20 @@ import (
 	"github.com/berth-dev/berth/machine/internal/onepage"
 )
 
-// The files lie outside the pool, so that a deleted workspace stays fenced: a late start must not revive it.
+// fences stores each workspace's highest fencing token outside the pool. So a deleted workspace has its token still,
+// and a late start cannot restore it.
 type fences struct {
 	dir string
 }
 
-// fenceKept is far longer than any call or lease.
+// fenceKept is far longer than any call or lease, so no call with an older token can arrive after the file's removal.
 const fenceKept = 7 * 24 * time.Hour
 
 func openFences(dir string) (*fences, error) {
 	return &fences{dir: dir}, os.MkdirAll(dir, 0o700)
 }
 
-// A power cut can empty a file; it also ended all processes with an older token.
+// A power cut can empty a file. Reading it as 0 is safe: no process with an older token survived the power cut.
 func (f *fences) read(workspace string) (int64, error) {
 	text, err := os.ReadFile(f.path(workspace))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// recentStarts has the layers of the last blank disks, the latest last, to predict the next.
+// recentStarts lists the layers of the last blank disks, latest last, to predict those of the next start.
 type recentStarts [][]string
 
-// recentMax bounds how long sandboxes stay prepared for a template out of use.
+// recentMax limits how long sandboxes are prepared for a template that is no longer used.
 const recentMax = 8
 
 func (r *recentStarts) add(digests []string) {
@@ -35,7 +35,7 @@ func (r recentStarts) count(digests []string) (n int) {
 	return n
 }
 
-// favorite takes the latest on a tie.
+// favorite returns the most frequent layers, and on a tie the latest of them.
 func (r recentStarts) favorite() (best []string) {
 	for _, one := range slices.Backward(r) {
 		if r.count(one) > r.count(best) {
@@ -64,7 +64,7 @@ func (k *warmPool) takePrepared(ctx context.Context, size engine.Size, digests [
 	return k.takeMatching(ctx, size, digests)
 }
 
-// One of several stays without a disk, for other templates and non-blank disks.
+// nextToPrepare leaves one of several sandboxes without a disk, for other templates and non-blank disks.
 func (k *warmPool) nextToPrepare() *engine.Sandbox {
 	if k.recent.favorite() == nil {
 		return nil
@@ -95,7 +95,8 @@ func (k *warmPool) outdated() *engine.Sandbox {
 	return k.slots[i]
 }
 
-// On failure the layers are forgotten; the next start with them shows the error or tries again.
+// After a failure, fit removes these layers from the recent starts, so that it does not repeat. The next start with
+// them shows the error or tries again.
 func (k *warmPool) fit(ctx context.Context) error {
 	s, digests := k.takeUnfitted()
 	if s == nil {
@@ -144,7 +145,7 @@ func (k *warmPool) prepared() (slots []*engine.Sandbox) {
 	return slots
 }
 
-// An untouched sandbox can go back to the pool.
+// fit prepares a disk in a warm sandbox. An untouched sandbox can go back to the pool after a failure.
 func (h *Host) fit(ctx context.Context, s *engine.Sandbox, digests []string) (touched bool, err error) {
 	lower, err := h.mountLayers(digests)
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// One of two sandboxes stays without a disk.
+// With two sandboxes, one can wait without a disk.
 func twoSlots(config map[string]any) {
 	config["slots"] = map[string]any{"count": 2, "cpu_millis": 1000, "memory_mib": 256}
 }

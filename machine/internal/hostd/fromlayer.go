@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The agent's records belong to another workspace or an earlier machine.
+// diskFromLayer copies a disk without the agent's records, which belong to another workspace or an earlier machine.
 func (h *Host) diskFromLayer(name wire.CheckpointName, workspace, path string) error {
 	m, err := h.readManifest(name.Owner(), name.CheckpointID)
 	if err != nil {
@@ -24,7 +24,7 @@ func (h *Host) diskFromLayer(name wire.CheckpointName, workspace, path string) e
 	return emptyDirectory(filepath.Join(path, "state"))
 }
 
-// There may be very many names.
+// emptyDirectory reads the names in parts, because there may be very many.
 func emptyDirectory(path string) error {
 	for {
 		dir, err := os.Open(path)
@@ -47,7 +47,7 @@ func emptyDirectory(path string) error {
 
 const namesAtOnce = 1024
 
-// The agent's records stay: commands count as lost but their output can be read.
+// diskOfCheckpoint keeps the agent's records: commands are reported as lost, but their output can be read.
 func (h *Host) diskOfCheckpoint(m manifest, path string) error {
 	return h.snapshotOf(m, m.Owner, path)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The file system reserves more for a write than it needs and releases the rest later, so two passes must fail. The
-// output, on the same disk, appears only when space is free again.
+// A write reserves more than it needs, and the rest is freed later, so two passes must fail. The output is on the same
+// disk, and appears only when space is free again.
 const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	n=$((n + 1)); full=$((full + 1))
 	head -c 1K /dev/zero >>/home/big 2>/dev/null && full=0; cat /dev/zero >>/home/big 2>/dev/null
@@ -17,13 +17,13 @@ const fillDisk = `n=0; full=0; while [ $n -lt 200 ] && [ $full -lt 2 ]; do
 	sync; sleep 0.2
 done; true`
 
-// hostd may have raised the limit within a second.
+// Waits a second, in which hostd may raise the limit.
 func (d *daemon) fill(m wire.Machine) {
 	d.t.Helper()
 	eventually(d.t, "the disk is full", func() bool {
 		d.run(m, fillDisk)
 		time.Sleep(time.Second)
-		// Removing the written part would free the same space again.
+		// The check keeps /home/more: removing it would free the space again.
 		return !strings.Contains(d.run(m, "head -c 100K /dev/zero >/home/more && echo fits"), "fits")
 	})
 }

@@ -43,8 +43,8 @@ type running struct {
 	mu       sync.Mutex
 }
 
-// newDaemon's test fails if anything is left. Daemons run in parallel with their own names, networks and directories,
-// and TypeScript tests use other networks.
+// newDaemon fails the test if hostd leaves anything behind. Parallel daemons have their own names, networks and
+// directories; TypeScript tests use other networks.
 func newDaemon(t *testing.T, change func(config map[string]any)) *daemon {
 	t.Helper()
 	testns.Needs(t, runscVariable, agentVariable, layerVariable)
@@ -190,7 +190,7 @@ func (d *running) mountsOf(process string) (found []string) {
 	return found
 }
 
-// A new mount namespace, such as another test's, copies mounts while hostd runs.
+// A new mount namespace, such as another test's, copies hostd's mounts.
 func (d *running) isTakenAlong(mount string) bool {
 	pin := pinPath(d.dir + "/run")
 	return slices.ContainsFunc([]string{pin, filepath.Dir(pin), layerPath(d.dir+"/layers", d.layer)}, func(point string) bool {

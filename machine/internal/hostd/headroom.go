@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// Three times the usual use of a warm or blank sandbox.
+	// The memory reserved for a warm or blank sandbox is three times its usual use.
 	waitingMiB      = 64
 	headroomStepMiB = 32
-	// The kernel guarantees this to service and database, if it can.
+	// The kernel guarantees this memory to service and database, if it can.
 	serviceMinBytes = 256 << 20
 )
 
-// With an equal share a greedy machine hits its own limit before the common one.
+// headroomMiB gives equal shares, so that a machine reaches its own limit before the limit of all machines.
 func (c Config) headroomMiB(machines, toldMiB int) int {
 	if c.MachinesMemoryMiB == 0 || machines == 0 {
 		return c.MemoryHeadroomMiB
@@ -27,7 +27,7 @@ func (c Config) headroomMiB(machines, toldMiB int) int {
 	return min(max(part, c.MemoryHeadroomMinMiB), c.MemoryHeadroomMiB)
 }
 
-// Machines that are being made count too.
+// balance divides the headroom among all machines, including those that are being made.
 func (h *Host) balance() {
 	h.balancing.Lock()
 	defer h.balancing.Unlock()
@@ -37,7 +37,7 @@ func (h *Host) balance() {
 	for _, s := range machines {
 		err := h.engine.LimitMemory(s)
 		switch {
-		case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV): // it ended in between
+		case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV): // no limit is needed: the machine ended in between
 		case errors.Is(err, unix.EBUSY):
 			h.log.Warn("a machine uses more than its part of the memory and keeps it for now", "slot", s.Slot, "headroom_mib", headroom)
 		default:
@@ -66,7 +66,7 @@ func sum(values map[string]int) (total int) {
 	return total
 }
 
-// A new limit may be below the current use; the next sweep tries again.
+// The common limit may be below the current use, which the kernel refuses. The next sweep tries again.
 func (h *Host) boundMemory() {
 	err := errors.Join(h.groups.LimitMachines(int64(h.config.MachinesMemoryMiB)<<20), h.groups.ProtectService(serviceMinBytes))
 	if err != nil {

@@ -55,7 +55,7 @@ func TestGuestsThatTakeAllTheirHeadroomEndAloneAndTheRestLives(t *testing.T) {
 		t.Errorf("one of three, the machine may use %d MiB", got)
 	}
 	at := d.counts(quiet, 0)
-	// The sandbox's own memory is not the guest's: no process grows large, and the agent ends none.
+	// The processes use the sandbox's memory, which is not the guest's. None grows large, so the agent ends none.
 	for _, m := range hungry {
 		d.begin(m, "hungry", "ulimit -u unlimited; while :; do sleep 1000 & done")
 	}

@@ -1,6 +1,6 @@
 // Package hostd is the root process of one computer. It manages machines, disks, checkpoints and networks through verbs
-// on a unix socket. Its only state is files named by id and epoch. After a crash the next hostd finds out from the real
-// objects how far the work got.
+// on a unix socket. Its only state is files named by id and epoch. After a crash the next hostd inspects the real
+// objects to find out which steps were done.
 package hostd
 
 import (
@@ -92,7 +92,7 @@ func Open(ctx context.Context, config Config, log *slog.Logger, failpointsEnable
 	}
 	h.balance()
 	if err := h.sweepFiles(ctx); err != nil {
-		h.log.Error("not all orphans could be removed", "error", err) // the next sweep tries again, and machines need hostd
+		h.log.Error("not all orphans could be removed", "error", err) // machines need hostd, so it runs, and the next sweep tries again
 	}
 	return h, nil
 }
@@ -152,7 +152,7 @@ func engineConfig(c Config) engine.Config {
 		HeadroomBytes: int64(c.MemoryHeadroomMiB) << 20}
 }
 
-// Agent keys and manifest seals derive from the host key.
+// hostKey reads the key from which agent keys and manifest seals are derived, or makes it.
 func hostKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) == 32 {
@@ -169,7 +169,7 @@ func hostKey(path string) ([]byte, error) {
 	return key, writeDurably(path, key)
 }
 
-// writeDurably writes all or nothing, even in a power cut.
+// writeDurably replaces a file atomically: even after a power cut, the file has the old or the new content.
 func writeDurably(path string, content []byte) error {
 	temporary := path + ".tmp"
 	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// installation is the id of the database that knows the pool's content. It moves with the pool, so that a cell of
-// another database changes nothing here.
+// installation is the id of the database that describes the pool's content. The id is stored in the pool and moves with
+// it, so a cell with another database is refused.
 type installation struct {
 	path string
 	mu   sync.Mutex
@@ -50,7 +50,7 @@ func (o *installation) admits(id string) error {
 	return nil
 }
 
-// Operators request insteadOf explicitly.
+// insteadOf is the installation to replace. It is set only on an operator's explicit request.
 func (o *installation) claim(id, insteadOf string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

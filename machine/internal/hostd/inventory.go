@@ -11,7 +11,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The last event number is read first: an event during the listing is then delivered twice rather than lost.
+// The last event's number is read first, so that an event during the listing is delivered twice rather than lost.
 func (h *Host) inventory(ctx context.Context, withFiles bool) (wire.Inventory, error) {
 	last := h.events.lastSeq()
 	inventory := wire.Inventory{Instance: h.config.Instance, BootID: h.events.bootID, HostBootID: h.hostBootID, Engine: h.engine.Version(),
@@ -79,7 +79,7 @@ func (h *Host) workspaceFiles(look *cachePass, workspace string) (wire.SubjectFi
 	for _, id := range ids {
 		info, err := look.checkpoint(h, workspace, id)
 		if err != nil {
-			// A restore reports why.
+			// An unreadable checkpoint is skipped; a restore of it reports the reason.
 			continue
 		}
 		files.Checkpoints = append(files.Checkpoints, info)
@@ -119,7 +119,7 @@ func (h *Host) statsOf(machines []*engine.Sandbox) (wire.Stats, error) {
 		if errors.Is(err, errNoDisk) {
 			h.log.Warn("the disk of a machine cannot be measured", "of", s.Record().Claim.Owner, "error", err)
 		}
-		if err == nil { // otherwise the machine has ended
+		if err == nil { // an error means that the machine has ended
 			stats.Machines = append(stats.Machines, one)
 		}
 	}

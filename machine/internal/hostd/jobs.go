@@ -11,11 +11,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Enough for the copy of a large image.
+// The time limit of a verb, enough for the copy of a large image.
 const verbTime = 15 * time.Minute
 
 // jobs runs one verb at a time per workspace and refuses tokens below the highest seen. A repeat with the same token
-// and step joins. A job outlives its caller's connection.
+// and step gets the running job's result. A job continues when its caller disconnects.
 type jobs struct {
 	fences     *fences
 	mu         sync.Mutex
@@ -27,7 +27,7 @@ type jobs struct {
 type workspaceQueue struct {
 	fence int64
 	turn  chan struct{} // holds one token while a job runs
-	users int           // holder and waiters of the queue
+	users int           // number of callers that hold or wait for the queue
 	known map[jobKey]*job
 }
 
@@ -42,12 +42,12 @@ type job struct {
 	err   error
 }
 
-// others maps further workspaces to their tokens.
+// call is one verb to run. others maps further workspaces that the verb changes to their tokens.
 type call struct {
 	verb     string
 	fence    wire.Fence
 	others   map[string]int64
-	remember bool // repeats get the first answer; idempotent verbs run again instead
+	remember bool // a repeat gets the first answer; without it the verb is idempotent and runs again
 	unqueued bool // skips the queue: only its fencing token is checked
 	do       func(context.Context) (any, error)
 }
@@ -112,7 +112,7 @@ func (j *jobs) startOrJoin(c call) (*job, error) {
 	return started, nil
 }
 
-// A higher token is on disk before it is in memory. The caller holds the lock.
+// raise stores a higher token on disk before it uses it in memory. The caller must hold the lock.
 func (j *jobs) raise(workspace string, fence int64) (*workspaceQueue, error) {
 	own, err := j.turnsOf(workspace)
 	if err != nil {
@@ -153,7 +153,7 @@ func (j *jobs) turnsOf(workspace string) (*workspaceQueue, error) {
 	return own, nil
 }
 
-// take enters all queues in one order, then checks the tokens again.
+// take enters all queues in one order, to avoid a deadlock. Meanwhile tokens may rise, so it checks them again.
 func (j *jobs) take(c call) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verbTime)
 	defer cancel()
@@ -230,7 +230,7 @@ func (j *jobs) drop(own *workspaceQueue, key jobKey) {
 	delete(own.known, key)
 }
 
-// Token files go once they are old.
+// forgetDeleted removes the token files of deleted workspaces once they are older than fenceKept.
 func (j *jobs) forgetDeleted(kept map[string]bool, now time.Time) error {
 	j.forgetIdle(kept)
 	known, err := j.fences.list()
@@ -255,7 +255,7 @@ func (j *jobs) forgetIdle(kept map[string]bool) {
 	}
 }
 
-// The lock keeps verbs from raising the token meanwhile.
+// The lock prevents that a verb raises the token during the removal.
 func (j *jobs) forgetFence(workspace string, now time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The cell decides what is an orphan and when it is deleted.
+// keepVolume only stores the mark. The cell decides which volume is an orphan and when it is deleted.
 func (h *Host) keepVolume(_ context.Context, r wire.KeepVolumeRequest) (struct{}, error) {
 	since := ""
 	if r.Keep {

@@ -22,7 +22,8 @@ const (
 	listingsKeptMax = 8
 )
 
-// Another process's listings are invalid: this one does not know which layers were used before.
+// listings records when this process listed its layers. A listing of another process is invalid, because this one does
+// not know which layers were used before.
 type listings struct {
 	mu     sync.Mutex
 	of     string // random id of this process
@@ -60,14 +61,14 @@ func (h *Host) layersHere(context.Context) (wire.LayersHere, error) {
 	return here, err
 }
 
-// Mounting marks the layers as used.
+// keepLayers mounts the layers, which marks them as used.
 func (h *Host) keepLayers(_ context.Context, r wire.LayersKept) (struct{}, error) {
 	_, err := h.mountLayers(r.Layers)
 	return struct{}{}, err
 }
 
-// Machines come before checkpoints: one that is saved and ends in between then has its checkpoint. One that starts in
-// between requests its layers, which keeps them.
+// neededLayers reads machines before checkpoints. So a machine that is saved and ends in between is found by its
+// checkpoint. A machine that starts in between mounts its layers, which marks them as used.
 func (h *Host) dropLayers(ctx context.Context, r wire.LayersDrop) (wire.LayersDropped, error) {
 	answer := wire.LayersDropped{Dropped: []string{}}
 	looked, ok := h.listings.find(r.Listing)
@@ -98,7 +99,7 @@ func (h *Host) dropLayers(ctx context.Context, r wire.LayersDrop) (wire.LayersDr
 	return answer, h.points.at("layer_drop.answer")
 }
 
-// The database is not asked.
+// neededLayers lists the layers of machines and checkpoints on this computer. It does not ask the database.
 func (h *Host) neededLayers() (map[string]bool, error) {
 	needed := map[string]bool{}
 	need := func(digests []string) {
@@ -112,8 +113,8 @@ func (h *Host) neededLayers() (map[string]bool, error) {
 	return needed, h.eachManifest(func(m manifest) { need(m.Layers) })
 }
 
-// A broken manifest is skipped, since its checkpoint cannot be restored. A temporary error is returned: removing what
-// that checkpoint needs would break it.
+// eachManifest skips a broken manifest, since its checkpoint cannot be restored. It returns a temporary error, because
+// the caller might otherwise remove files that the checkpoint needs.
 func (h *Host) eachManifest(do func(manifest)) error {
 	workspaces, err := h.pool.ListWorkspaces()
 	if err != nil {
@@ -142,7 +143,7 @@ func isTemporary(err error) bool {
 		func(errno unix.Errno) bool { return errors.Is(err, errno) })
 }
 
-// No machine can start on dropped layers.
+// forgetLayers removes prepared disks on dropped layers, because no machine can start on them.
 func (k *warmPool) forgetLayers(digests []string) {
 	gone := func(layers []string) bool {
 		return slices.ContainsFunc(layers, func(digest string) bool { return slices.Contains(digests, digest) })

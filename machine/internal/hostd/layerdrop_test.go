@@ -34,7 +34,7 @@ func (d *daemon) makeLayerOf(source, id string) string {
 	return made.Digest
 }
 
-// After a crash the layer is whole or gone, a retry finishes, and it can be made again.
+// After a crash the layer is whole or gone. A retry drops it, and it can be made again.
 func (d *daemon) dieInLayerDrop(point, source, id string) {
 	d.t.Helper()
 	digest := d.makeLayerOf(source, id)

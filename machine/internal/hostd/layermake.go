@@ -23,7 +23,7 @@ const (
 	layerRefusedCode = "layer_refused"
 )
 
-// The image follows from the disk alone, and its name from the image: no earlier attempt matters.
+// makeLayer needs no record of earlier attempts: the image depends on the disk only, and its name on the image only.
 func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, error) {
 	dropped, err := layers.ParseDropped(r.Drop)
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *Host) makeLayer(ctx context.Context, r wire.LayerRequest) (wire.Layer, 
 	return wire.Layer{Digest: made.Digest, SizeBytes: made.SizeBytes, Entries: made.Entries, Findings: findings}, h.points.at("layer_make.answer")
 }
 
-// A caller waits, so compression gets as much CPU as a machine.
+// imageLimits permits as much CPU as a machine's, because a caller waits for the compression.
 func imageLimits(memoryBytes int64) cgroup.Limits {
 	return cgroup.Limits{CPUMillis: 2000, MemoryBytes: memoryBytes, Pids: 64}
 }
@@ -77,7 +77,8 @@ func (h *Host) diskForLayer(ctx context.Context, r wire.LayerRequest) (disk stri
 	return filepath.Join(dir, diskName), m.Layers, h.verifyDisk(dir, m)
 }
 
-// openForLayer follows no link of the guest. Without layers below, a disk is complete.
+// openForLayer follows no symbolic link of the guest. For a whole disk it adds the layers below; a disk without them is
+// already complete.
 func (h *Host) openForLayer(dir string, below []string, whole bool) (*os.File, error) {
 	upper, err := h.pool.OpenBelow(dir)
 	if isNoDirectory(err) {

@@ -24,7 +24,7 @@ func (d *daemon) images(t *testing.T) (names []string) {
 	return names
 }
 
-// After a crash the layer is gone or whole, and a retry equals an undisturbed attempt.
+// After a crash the layer is gone or whole, and a retry makes the same layer.
 func (d *daemon) dieInLayerMake(point, source, id string) {
 	d.t.Helper()
 	before := len(d.images(d.t))

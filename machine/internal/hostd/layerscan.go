@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// A percentage of a machine's weight: work on layers yields to machines.
+	// A CPU weight in percent of a machine's, so that work on layers yields to machines.
 	asideWeight = 25
-	// A byte of a path takes up to six bytes of JSON.
+	// scanAnswerMax allows six bytes of JSON for each byte of a path.
 	scanAnswerMax = wire.LayerFindingsMax * (6*unix.PathMax + 256)
 	scanTimeMax   = layerscan.LayerTime + 30*time.Second
 )
 
 var scanLimits = cgroup.Limits{CPUMillis: 1000, MemoryBytes: layerscan.MemoryBytesMax, Pids: 64, WeightPercent: asideWeight}
 
-// The findings only advise: after a failed scan one says so, and the layer is made. Only an ended context is an error.
+// The findings are only advice: after a failed scan, one finding reports the failure and the layer is made. Only an
+// ended context is an error.
 func (h *Host) scanForSecrets(ctx context.Context, from *os.File, r wire.LayerRequest) ([]wire.LayerFinding, error) {
 	found, err := h.scanAside(ctx, from, layerscan.Setup{Drop: r.Drop, EntriesMax: r.EntriesMax})
 	if err == nil || ctx.Err() != nil {

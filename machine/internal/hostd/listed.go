@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// manifestCache is for inventories; a restore always reads the file. No manifest is rewritten in place, so one is
-// unchanged while inode, size and change time match.
+// manifestCache serves inventories; a restore always reads the file. Manifests are never rewritten in place, so a file
+// is unchanged while inode, size and change time match.
 type manifestCache struct {
 	mu    sync.Mutex
 	known map[string]listedManifest
@@ -35,7 +35,8 @@ func (l *manifestCache) look() *cachePass {
 	return &cachePass{of: l, known: l.known, found: make(map[string]listedManifest, len(l.known))}
 }
 
-// After an interrupted look, dropped entries are only read once more.
+// end replaces the cache with the entries that this pass found. If the pass was interrupted, missing entries are read
+// from their files again.
 func (k *cachePass) end() {
 	k.of.mu.Lock()
 	defer k.of.mu.Unlock()
@@ -60,7 +61,7 @@ func (k *cachePass) checkpoint(h *Host, workspace, id string) (wire.CheckpointIn
 	return h.infoNow(m), nil
 }
 
-// Engines come and go while a manifest stays.
+// infoNow checks the engines at each call, because they are added and removed while the manifest is unchanged.
 func (h *Host) infoNow(m manifest) wire.CheckpointInfo {
 	info := m.info()
 	info.MemoryRefused, _ = h.refusesMemory(m)

@@ -21,7 +21,7 @@ func (h *Host) machine(workspace string) *engine.Sandbox {
 	return nil
 }
 
-// Another epoch's machine belongs to another attempt.
+// runningMachine refuses another epoch, because that machine belongs to another attempt.
 func (h *Host) runningMachine(f wire.Fence) (*engine.Sandbox, error) {
 	s := h.machine(f.Owner())
 	if s == nil || s.Record().Claim.Epoch != f.Epoch {
@@ -38,7 +38,7 @@ func (h *Host) admit(workspace string, wanted wire.Resources) (release func(), e
 	if !h.setAside(workspace, wanted) {
 		return nil, refuse("no_capacity", "The memory of this computer is in use")
 	}
-	h.balance() // before the machine uses its share
+	h.balance() // reduces the headroom of others before the machine uses its share
 	return func() {
 		h.mu.Lock()
 		delete(h.making, workspace)
@@ -65,7 +65,7 @@ func (h *Host) setAside(workspace string, wanted wire.Resources) bool {
 	return true
 }
 
-// From now on its end is an event.
+// enlist adds the machine to the list. From then on, its end is reported as an event.
 func (h *Host) enlist(s *engine.Sandbox) {
 	h.mu.Lock()
 	h.machines[s.Record().Claim.Owner] = s
@@ -74,7 +74,7 @@ func (h *Host) enlist(s *engine.Sandbox) {
 	go h.clearAfter(s)
 }
 
-// The cell can thaw through the freezer file without hostd.
+// handOver sets the machine's limits. It gives the cell the freezer file, to thaw without hostd.
 func (h *Host) handOver(s *engine.Sandbox) error {
 	if err := h.engine.Resize(s, s.Record().Size); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (h *Host) handOver(s *engine.Sandbox) error {
 	return os.Chown(h.groups.Get(s.Slot).FreezerFile(), h.config.SocketUID, -1)
 }
 
-// The first goroutine that sees an unexpected death reports it, once, so that the remains are known before the next
-// machine is made.
+// noticeEnd reports an unexpected end. Only the first goroutine that sees it reports it, and lists the sandbox for
+// removal before the next machine is made.
 func (h *Host) noticeEnd(s *engine.Sandbox) {
 	claim := s.Record().Claim
 	if !h.isListed(s) {
@@ -93,7 +93,7 @@ func (h *Host) noticeEnd(s *engine.Sandbox) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.machines[claim.Owner] != s || h.stopping[s] {
-		return // changed since the check above
+		return // another goroutine has reported it since the check above
 	}
 	delete(h.machines, claim.Owner)
 	h.dead[claim.Owner] = append(h.dead[claim.Owner], s)
@@ -132,7 +132,7 @@ func (h *Host) deathReason(s *engine.Sandbox) string {
 	return "killed"
 }
 
-// The caller holds the workspace's queue.
+// clearDead removes ended machines of the workspace. The caller must hold the workspace's queue.
 func (h *Host) clearDead(ctx context.Context, workspace string) error {
 	h.mu.Lock()
 	left := h.dead[workspace]

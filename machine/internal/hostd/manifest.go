@@ -21,7 +21,7 @@ import (
 )
 
 // A checkpoint is a directory with image parts, a read-only snapshot of the disk, and manifest.json. Renaming the
-// manifest completes it; without one it is an orphan.
+// manifest into place completes the checkpoint; a directory without it is an orphan.
 const (
 	manifestName    = "manifest.json"
 	manifestVersion = 1
@@ -36,9 +36,9 @@ type manifest struct {
 	OperationID  string         `json:"operation_id"`
 	Epoch        int64          `json:"epoch"`
 	Fence        int64          `json:"fence"`
-	DiskOnly     bool           `json:"disk_only,omitempty"`   // no parts, and no engine or agent is needed
+	DiskOnly     bool           `json:"disk_only,omitempty"`   // true: there are no parts, and a restore needs no engine or agent
 	EngineKind   string         `json:"engine_kind,omitempty"` // "" for a disk-only checkpoint and for releases with only one engine
-	Engine       string         `json:"engine"`                // its version
+	Engine       string         `json:"engine"`                // the engine's version
 	SpecVersion  int            `json:"spec_version"`
 	Processor    []string       `json:"processor,omitempty"`    // features that the guest may have detected
 	CPUFeatures  string         `json:"cpu_features,omitempty"` // hash of /proc/cpuinfo flags, of releases without Processor
@@ -55,7 +55,8 @@ type manifest struct {
 	PausedMS     int64          `json:"paused_ms"`
 }
 
-// Inode and change time were read after the digest: while they and the size match, the file is unchanged.
+// part describes one image file. Inode and change time were read after the digest. While both and the size match, the
+// file is unchanged.
 type part struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
@@ -73,7 +74,7 @@ func (m manifest) withoutMemory() manifest {
 	return m
 }
 
-// The HMAC under the host key detects any flipped bit.
+// sealed is the file's format. Seal is an HMAC under the host key, which detects any change of the manifest.
 type sealed struct {
 	Manifest json.RawMessage `json:"manifest"`
 	Seal     string          `json:"seal"`
@@ -86,7 +87,7 @@ func (h *Host) seal(text []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Everything that the manifest names must be durable before.
+// Everything that the manifest names must be durable before writeManifest.
 func (h *Host) writeManifest(dir string, m manifest) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -109,11 +110,11 @@ func (h *Host) writeManifest(dir string, m manifest) error {
 	if err := os.Rename(temporary, filepath.Join(dir, manifestName)); err != nil {
 		return err
 	}
-	// The directory's own name is durable once its parent is synced.
+	// The directory's name is durable only after its parent is synced.
 	return errors.Join(pool.SyncDir(dir), pool.SyncDir(filepath.Dir(dir)))
 }
 
-// A valid manifest in another checkpoint's directory is corrupt.
+// readManifest treats a valid manifest of another checkpoint as corrupt.
 func (h *Host) readManifest(workspace, id string) (manifest, error) {
 	var m manifest
 	whole, err := readBounded(filepath.Join(h.pool.CheckpointDir(workspace, id), manifestName), manifestBytes)
@@ -187,7 +188,7 @@ func (h *Host) verifyPart(ctx context.Context, dir string, expected part) error 
 	return nil
 }
 
-// In parallel: the flush waits for the disk, the digest for the processor.
+// Flush and digest of each file run in parallel: the flush waits for the disk, the digest for the processor.
 func (h *Host) digestParts(ctx context.Context, dir string, names []string) ([]part, error) {
 	parts, errs := make([]part, len(names)), make([]error, 2*len(names))
 	var work sync.WaitGroup

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// ballast holds every kind of memory that a save distinguishes. It answers lines of /tmp/ask with a digest; `change`
-// first writes untouched pages and clears written ones.
+// ballast has every kind of memory that a checkpoint distinguishes, and answers each line of /tmp/ask with a digest.
+// `change` first writes untouched pages and clears written ones.
 const ballast = `
 import hashlib, mmap, os
 PAGE = 4096

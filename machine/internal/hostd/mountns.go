@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In hostd's own mount namespace guests' disks are mounted nowhere else, and the gofers' mounts are slaves. The next
-// hostd needs it for running sandboxes' disks. So it is pinned by a bind mount on <run_dir>/mnt/ns, in hostd's initial
-// namespace.
+// hostd runs in its own mount namespace, so that guests' disks are mounted nowhere else; the gofers' mounts are slaves
+// of it. The next hostd needs this namespace for running sandboxes' disks. So a bind mount on <run_dir>/mnt/ns, in
+// hostd's initial namespace, pins it.
 
 // HoldCommand makes this binary wait in a new mount namespace until its input ends.
 const HoldCommand = "hold-mount-namespace"
 
 const insideVariable = "BERTH_HOSTD_MOUNT_NAMESPACE"
 
-// EnterMountNamespace returns when the process is inside. Outside, it executes this program again inside, and returns
-// only on failure.
+// EnterMountNamespace returns nil if the process is inside the namespace. Outside, it executes this program again
+// inside, and returns only an error.
 func EnterMountNamespace(runDir string) error {
 	pin := pinPath(runDir)
 	if inside, err := isInside(); err != nil || inside {
@@ -43,7 +43,7 @@ func EnterMountNamespace(runDir string) error {
 	return enter(pin, os.Args)
 }
 
-// Unpin must be called from outside. The mounts go with the namespace's last process.
+// Unpin must be called from outside the namespace. The namespace's mounts disappear with its last process.
 func Unpin(runDir string) error {
 	pin := pinPath(runDir)
 	for _, point := range []string{pin, filepath.Dir(pin)} {
@@ -71,7 +71,7 @@ func makeNamespace(pin string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// Inside the new namespace the pin's mount would be a loop, which the kernel refuses: it must not propagate.
+	// The pin's mount must not propagate to the new namespace: there it would be a loop, which the kernel refuses.
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
@@ -84,9 +84,9 @@ func makeNamespace(pin string) error {
 	return onEachProcessor(func() error { return pinFresh(pin) })
 }
 
-// The kernel pins a mount namespace only in one with a lower number, to prevent loops. Since Linux 6.18 each processor
-// has its own batch of numbers, so a later namespace of another processor may be lower. On the processor of this
-// process's namespace it is always higher.
+// The kernel pins a mount namespace only in a namespace with a lower number, to prevent loops. Since Linux 6.18 each
+// processor has its own batch of numbers, so a new namespace can get a lower number than this process's. On the
+// processor that made this process's namespace, a new number is always higher. So each processor is tried.
 func onEachProcessor(do func() error) error {
 	err := do()
 	if !errors.Is(err, unix.EINVAL) {
@@ -112,7 +112,7 @@ func onEachProcessor(do func() error) error {
 	return err
 }
 
-// A child process holds the new namespace open until the pin does.
+// pinFresh starts a child process that holds the new namespace open until it is pinned.
 func pinFresh(pin string) error {
 	holder := exec.Command("/proc/self/exe", HoldCommand)
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
@@ -136,7 +136,7 @@ func pinFresh(pin string) error {
 	return unix.Mount(fmt.Sprintf("/proc/%d/ns/mnt", holder.Process.Pid), pin, "", unix.MS_BIND, "")
 }
 
-// Hold implements HoldCommand. Mounts and unmounts propagate into the namespace only.
+// Hold implements HoldCommand. Slave propagation brings mounts into the namespace, but none out.
 func Hold() error {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return err
@@ -148,7 +148,7 @@ func Hold() error {
 	return err
 }
 
-// The variable counts only if it names this process's namespace.
+// isInside trusts the variable only if it names this process's namespace.
 func isInside() (bool, error) {
 	told, ok := os.LookupEnv(insideVariable)
 	if !ok {
@@ -164,10 +164,10 @@ func isInside() (bool, error) {
 	return true, os.Unsetenv(insideVariable)
 }
 
-// A Go process's other threads cannot follow into the namespace, so it executes the program again.
+// enter executes the program again, because the other threads of a Go process cannot change their mount namespace.
 func enter(pin string, args []string) error {
 	runtime.LockOSThread()
-	directory, err := os.Getwd() // setns changes to the namespace's root
+	directory, err := os.Getwd() // read before setns, which changes to the namespace's root
 	if err != nil {
 		return err
 	}

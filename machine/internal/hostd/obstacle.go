@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// The engine names the file that it cannot save by its path below the sandbox's root.
+// The engine's error contains the file that it cannot save, as a path below the sandbox's root.
 var obstacles = regexp.MustCompile(`(?:deleted file |gofer\.dentry\()("(?:[^"\\]|\\.)*")`)
 
 const guestRoot = "claim/root"
 
-// obstacleOf returns the guest's path of the file that a save failed at; empty: the failure names none.
+// obstacleOf returns the guest's path of the file at which a save failed, or "" if the error names none.
 func obstacleOf(err error) string {
 	found := obstacles.FindStringSubmatch(err.Error())
 	if found == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// This agent is from before /tmp lay on the disk (decision 254). Its guests use the sandbox's /tmp, and show the
-// kernel's boot id.
+// withTmpInMemory builds an agent from before /tmp lay on the disk (decision 254). Its guests use the sandbox's /tmp,
+// and show the kernel's boot id.
 func (d *daemon) withTmpInMemory() string {
 	d.t.Helper()
 	const adopt = "../agent/spawn/adopt.go"

@@ -13,14 +13,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// An orphan is removed by two sweeps in a row: hostd registers any object sooner after its first trace.
+// sweeper removes an orphan only if two sweeps in a row found it. hostd registers an object of its own in less time.
 type sweeper struct {
 	mu      sync.Mutex
 	seen    map[string]bool
 	removed int64
 }
 
-// A collection reads every manifest.
+// Collection reads every manifest, so only each tenth sweep does it.
 const collectSweeps = 10
 
 type orphan struct {
@@ -72,7 +72,7 @@ func (h *Host) straySpares() (found []orphan, err error) {
 	return found, err
 }
 
-// Loop devices of the pool and of layers detach themselves with their mounts.
+// ownsLoop recognizes loop devices of the pool and of layers, which detach themselves with their last mount.
 func (h *Host) ownsLoop(file string) bool {
 	file = strings.TrimSuffix(file, " (deleted)")
 	return file == h.config.Pool.Image || filepath.Dir(file) == filepath.Clean(h.config.LayersDir)

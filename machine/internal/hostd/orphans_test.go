@@ -33,7 +33,7 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	d := newDaemon(t, func(config map[string]any) { config["sweep_seconds"] = 8 }) // long enough to list all orphans before one is removed
 	m := d.startMachine(newID(), 1)
 	d.ok(d.call("POST", "/machines/connect", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
-	// hostd registers objects only when they are made.
+	// hostd registers slots and shells only when they are made.
 	eventually(t, "a slot and a shell are ready", func() bool { i := d.inventory(); return i.Slots == 1 && i.Shells == 1 })
 	if found := d.leftoversOf().Found; len(found) != 0 {
 		t.Fatalf("strays before there are any: %v", found)
@@ -52,7 +52,7 @@ func TestWhatBelongsToNothingIsReportedAndRemovedWhileMachinesRunOn(t *testing.T
 	for _, group := range groups {
 		must(t, os.MkdirAll(group+"/0badc1", 0o755))
 	}
-	// No machine has this number: the network has 256 links.
+	// Number 256 is no machine's: the network has 256 links, from 0.
 	d.inHostd(append(router, "ip", "link", "add", "b"+instance+"m256", "type", "veth", "peer", "name", "x"+instance)...)
 	d.inHostd("touch", d.dir+"/run/net/netns/m-0badc2")
 	d.inHostd("mount", "--bind", "/proc/self/ns/net", d.dir+"/run/net/netns/m-0badc2")

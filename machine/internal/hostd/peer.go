@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/accepting"
 )
 
-// The kernel reports the peer's uid, so it cannot be forged.
+// peerListener accepts root and one user. The peer cannot forge its uid, because the kernel reports it.
 type peerListener struct {
 	net.Listener
 	uid uint32

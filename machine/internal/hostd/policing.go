@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// A policy change after the network's release would reach the next machine at that address.
+// policing serializes the policy changes and the release of a machine. A change after the release would apply to the
+// next machine at the address.
 type policing struct {
 	mu    sync.Mutex
 	turns map[string]*policyLock
@@ -44,7 +45,7 @@ func (p *policing) acquire(ctx context.Context, slot string) (release func(), er
 	}
 }
 
-// Every holder releases the lock, so lock needs no limit.
+// lock waits without a limit, because every holder releases the lock.
 func (p *policing) lock(slot string) (end func()) {
 	end, _ = p.acquire(context.Background(), slot)
 	return end

@@ -11,15 +11,15 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// Guest programs detect CPU features themselves and keep using them after a restore. A checkpoint needs all its
-// features; additional ones do no harm.
+// processor describes the CPU features that programs can detect. Guest programs use them still after a restore, so a
+// checkpoint needs all of its features. Additional features do no harm.
 type processor struct {
 	features []string // sorted; includes the vendor, because the layout of saved CPU state differs between vendors
-	flags    string   // hash of all flags in /proc/cpuinfo, which older releases compared
+	flags    string   // hash of all flags in /proc/cpuinfo, for manifests of older releases
 }
 
-// These do not change what a program can execute. They concern kernel, hypervisor, mitigations or speed, and change
-// with microcode and kernels.
+// These features do not change which instructions a program can execute. They concern kernel, hypervisor, mitigations
+// or speed, and change with microcode and kernels. So they are ignored.
 var notForPrograms = []string{
 	"AVXSLOW", "BHI_", "CMPSB_", "CPBOOST", "CPPC", "EFER_", "ERMS", "FLUSH_", "FP128", "FP256", "FRED", "FSRM", "HRESET", "HTT", "HWA", "HYBRID_",
 	"HYPERVISOR", "IA32_", "IBPB", "IBRS", "IBS", "IDPRED_", "INT_WBINVD", "INVLPGB", "LBRVIRT", "MCAOVERFLOW", "MCDT_", "MD_CLEAR", "MOVSB_", "MOVU",

@@ -13,7 +13,7 @@ func (m manifest) build() engine.Build {
 	return engine.Build{Engine: m.Engine, SpecVersion: m.SpecVersion}
 }
 
-// Manifests without a kind are from a release with only gVisor.
+// A manifest without an engine kind is from a release that had only gVisor.
 func (m manifest) engineKind() string {
 	if m.DiskOnly {
 		return ""
@@ -21,7 +21,7 @@ func (m manifest) engineKind() string {
 	return cmp.Or(m.EngineKind, wire.EngineGVisor)
 }
 
-// Manifests without a version are of version 1.
+// A manifest without a protocol version has version 1.
 func (m manifest) protocol() int { return max(m.Protocol, 1) }
 
 func (h *Host) refusesMemory(m manifest) (why string, cause error) {
@@ -53,14 +53,14 @@ var memoryRefusals = map[string]string{
 	wire.RefusedEngineNotKept:  "The engine or the agent of the checkpoint is not on this computer",
 }
 
-// The engine and agent stay until release.
+// holdPrograms protects the checkpoint's engine and agent from collection until release.
 func (h *Host) holdPrograms(m manifest) (release func(), err error) {
 	why, cause := h.refusesMemory(m)
 	if why == "" {
 		if release, cause = h.engine.Hold(m.Engine, m.AgentSHA256); cause == nil {
 			return release, nil
 		}
-		why = wire.RefusedEngineNotKept // removed since the check
+		why = wire.RefusedEngineNotKept // collected since the check
 	}
 	return nil, h.memoryRefusal("checkpoint_incompatible", memoryRefusals[why], why, m, cause)
 }
@@ -85,16 +85,16 @@ func (h *Host) memoryRefusal(code, message, why string, m manifest, cause error)
 	return &refusal{code: code, message: message, cause: cause, details: details}
 }
 
-// EnginesButCurrent in engines_refused means every engine except that of new machines.
+// EnginesButCurrent in engines_refused refuses every engine except that of new machines.
 const EnginesButCurrent = "others"
 
-// Running machines go on under a refused engine.
+// refusesEngine applies to starts and restores. Machines that already run under a refused engine go on.
 func (h *Host) refusesEngine(version string) bool {
 	refused := h.config.EnginesRefused
 	return slices.Contains(refused, version) || version != h.engine.Version() && slices.Contains(refused, EnginesButCurrent)
 }
 
-// Collection reads every manifest, so it runs only with a candidate.
+// Collection reads every manifest, so it runs only if a program could be removed.
 func (h *Host) collectPrograms() error {
 	if spare, err := h.engine.Spare(); err != nil || !spare {
 		return err

@@ -19,7 +19,7 @@ import (
 const quarantineName = "quarantine.json"
 
 type quarantined struct {
-	Workspace   string            `json:"workspace,omitempty"` // since when the whole workspace is kept; "" if it is not
+	Workspace   string            `json:"workspace,omitempty"` // when the whole workspace was put in quarantine; "" if it was not
 	Disks       map[string]string `json:"disks,omitempty"`
 	Checkpoints map[string]string `json:"checkpoints,omitempty"`
 }
@@ -61,7 +61,8 @@ func since(before map[string]string, names []string, now string) map[string]stri
 	return after
 }
 
-// An unparsable file is empty: the cell's next comparison lists its objects again.
+// readQuarantine treats an unparsable file as empty. This loses nothing: the cell's next comparison lists the objects
+// again.
 func readQuarantine(path string) (quarantined, error) {
 	var found quarantined
 	text, err := readBounded(path, manifestBytes)

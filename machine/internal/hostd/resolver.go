@@ -49,8 +49,8 @@ func (s *resolverState) ended() {
 	s.known.Serving = false
 }
 
-// The resolver outlives hostd until the next hostd has its own. Without it guests run on: their queries wait in the
-// sockets, which hostd owns.
+// The resolver outlives hostd, and runs until the next hostd starts its own. Without a resolver guests go on: their
+// queries wait in the sockets, which hostd owns.
 func (h *Host) keepResolver(ctx context.Context) {
 	var sockets *network.NameSockets
 	h.superviseChild(ctx, "the resolver of the machines", func() error { return h.runResolver(ctx, &sockets) })
@@ -59,7 +59,7 @@ func (h *Host) keepResolver(ctx context.Context) {
 	}
 }
 
-// If the context ends, the process lives on.
+// runResolver starts the resolver and returns when it ends. If the context ends, the process is not ended.
 func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) error {
 	if *sockets == nil {
 		made, err := h.router.ListenForNames()
@@ -99,7 +99,7 @@ func (h *Host) runResolver(ctx context.Context, sockets **network.NameSockets) e
 			return nil
 		}
 		err = errors.Join(err, process.Process.Kill())
-		<-ended // it was killed, so its exit status says nothing
+		<-ended // its exit status is ignored, because it was killed
 		return err
 	}
 }

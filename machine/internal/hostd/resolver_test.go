@@ -53,7 +53,7 @@ func TestTheResolverIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T) {
 	}
 }
 
-// The file stays valid after hostd ends.
+// openRouter's file stays valid after hostd ends.
 func (d *daemon) openRouter() *os.File {
 	d.t.Helper()
 	file, err := os.Open(d.seenByHostd("run/net/netns/router"))
@@ -81,7 +81,7 @@ func (d *daemon) resolver() int {
 	return found[0]
 }
 
-// A datagram that a dying process has read is lost.
+// The query is repeated: a datagram that a dying resolver has read is lost.
 func (d *daemon) asksName(router *os.File) {
 	d.t.Helper()
 	network := d.config["machine_network"].(string)

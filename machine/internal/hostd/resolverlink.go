@@ -40,7 +40,8 @@ type resolverLink struct {
 	once  sync.Once
 
 	denied map[netip.Addr]map[string]*deniedName
-	// The resolver may still report denials of the previous machine at an address.
+	// isLetOut reports whether the machine's packets may leave. A denial at another address is ignored, because it is
+	// of the previous machine there.
 	isLetOut func(netip.Addr) bool
 }
 
@@ -66,7 +67,7 @@ type nameLink struct {
 	waiting map[uint64]chan struct{}
 }
 
-// The lock is held during `snapshot`, so each change is in the set-up or is sent.
+// begin holds the lock during `snapshot`. So each change is either in the set-up or sent afterwards.
 func (n *resolverLink) begin(link *nameLink, snapshot func() error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,8 +85,8 @@ func (n *resolverLink) over(link *nameLink) {
 	close(link.gone)
 }
 
-// tell returns when no resolver answers under an earlier policy. A nil policy allows all names. The router has the
-// policy already, and so a new resolver.
+// tell returns when no resolver answers under an earlier policy. A nil policy allows all names. A resolver that starts
+// meanwhile gets the policy from the router, which already has it.
 func (n *resolverLink) tell(ctx context.Context, machine netip.Addr, policy *wire.HostEgress) error {
 	ctx, cancel := context.WithTimeout(ctx, resolverAlone)
 	defer cancel()
@@ -151,7 +152,7 @@ func (l *nameLink) write(message resolver.FromHost) error {
 	return err
 }
 
-// No other owner gets the address while the resolver may use the old state.
+// forget must be called before another owner gets the address, because the resolver has the old policy until then.
 func (n *resolverLink) forget(machine netip.Addr) {
 	n.mu.Lock()
 	link := n.link
@@ -162,7 +163,7 @@ func (n *resolverLink) forget(machine netip.Addr) {
 	}
 }
 
-// The resolver parses input of hostile guests, so its messages are bounded and checked.
+// The resolver parses input of hostile guests and may be compromised. So its messages are bounded and checked.
 func (h *Host) listenToResolver(link *nameLink) {
 	lines := bufio.NewScanner(link.conn)
 	lines.Buffer(make([]byte, 64<<10), resolver.LineBytesMax)

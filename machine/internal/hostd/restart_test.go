@@ -60,7 +60,7 @@ func TestAMachineThatEndedWhileNobodyLookedIsNews(t *testing.T) {
 	}
 }
 
-// hostd dies at each failpoint. Its successor finds one of two states, and a retry succeeds.
+// hostd dies at each failpoint. The next hostd finds the state before or after the step, and a retry succeeds.
 func TestHostdDiesAtEachStepOfEachVerb(t *testing.T) {
 	d := newDaemon(t, twoSlots)
 	d.other = d.otherTemplate()
@@ -235,7 +235,7 @@ func (d *daemon) dieInEnd(point, verb string) {
 	d.ok(d.call("POST", "/subjects/delete", wire.Fenced{Fence: d.fence(m.Owner(), 1)}, nil))
 }
 
-// In a hostd that lives on, start and restore leave nothing, a checkpoint leaves the guest running.
+// If hostd survives, a failed start or restore leaves nothing, and a failed checkpoint leaves the guest running.
 func TestAStepThatFailsIsTakenBack(t *testing.T) {
 	d := newDaemon(t, nil)
 	source, id := d.preparedCheckpoint()
@@ -283,7 +283,7 @@ func TestAStepThatFailsIsTakenBack(t *testing.T) {
 	})
 }
 
-// Only hostd's mount namespace has the pool mounted.
+// The path leads through hostd's root: only hostd's mount namespace has the pool mounted.
 func (d *daemon) isEmpty(point, dir string) {
 	d.t.Helper()
 	inside := filepath.Join("/proc", itoa(d.process.Process.Pid), "root", dir)

@@ -14,7 +14,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The checkpoint is only read, so it can be restored again after any failure. Packets do not leave before connect.
+// restore only reads the checkpoint, so the checkpoint can be restored again after any failure. No packet leaves the
+// machine before connect.
 func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine, error) {
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
 		return h.describeOr(s, err)
@@ -60,7 +61,7 @@ func (h *Host) restore(ctx context.Context, r wire.RestoreRequest) (wire.Machine
 	return h.describe(s), h.points.at("restore.answer")
 }
 
-// If the source is deleted meanwhile, the restore fails and leaves nothing.
+// If another operation deletes the source during the restore, the restore fails and removes its objects.
 func sourceOf(r wire.RestoreRequest) string {
 	if r.Of == nil {
 		return r.Owner()
@@ -68,7 +69,8 @@ func sourceOf(r wire.RestoreRequest) string {
 	return r.Of.Owner()
 }
 
-// verifyForRestore precedes any change. Engine and agent stay until letPrograms.
+// verifyForRestore checks everything before the first change. Engine and agent are protected from collection until
+// letPrograms.
 func (h *Host) verifyForRestore(ctx context.Context, r wire.RestoreRequest, m manifest) (letPrograms func(), err error) {
 	if letPrograms, err = h.holdPrograms(m); err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func (h *Host) restoreDisk(r wire.RestoreRequest, disk string) error {
 	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
-// After an error the caller discards the sandbox, if any.
+// restoreSandbox may return a sandbox with an error; the caller must discard it.
 func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m manifest, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("restore.shell"); err != nil {
 		return nil, err
@@ -151,7 +153,7 @@ func (h *Host) restoreSandbox(ctx context.Context, r wire.RestoreRequest, m mani
 	return s, h.awaitRestored(ctx, r, s, m)
 }
 
-// A copy's parts have the same bytes as their source, which is in the page cache.
+// openImage prefers the source's open files, which are in the page cache. A copy's parts have the same bytes.
 func (h *Host) openImage(dir string) ([]*os.File, error) {
 	if image := h.warm.take(dir); image != nil {
 		return image, nil
@@ -182,7 +184,8 @@ func (h *Host) awaitRestored(ctx context.Context, r wire.RestoreRequest, s *engi
 	return s.Update(func(record *engine.Record) { record.Protocol, record.Claim.State = m.protocol(), engine.Running })
 }
 
-// A fork's source may come back to its own address.
+// addressFor returns the address that the guest had. A fork gets another, because its source may return to that
+// address.
 func (m manifest) addressFor(r wire.RestoreRequest) netip.Addr {
 	if r.Of != nil {
 		return netip.Addr{}

@@ -19,7 +19,7 @@ import (
 
 const asideEnds = 10 * time.Second
 
-// The program reads a guest's files, so it is the first OOM victim and ends with hostd.
+// runInCgroup runs a program that reads a guest's files. So the program is the first OOM victim, and ends with hostd.
 func (h *Host) runInCgroup(name string, limits cgroup.Limits, command *exec.Cmd, begun func() error) (err error) {
 	group, err := h.groups.Create(name+"-"+strings.ToLower(rand.Text()[:12]), limits)
 	if err != nil {
@@ -30,7 +30,7 @@ func (h *Host) runInCgroup(name string, limits cgroup.Limits, command *exec.Cmd,
 		defer cancel()
 		err = errors.Join(err, group.Kill(ctx), group.Delete())
 	}()
-	// Pdeathsig fires when the starting thread ends, so this goroutine stays on its thread.
+	// Pdeathsig fires when the starting thread ends, so this goroutine is locked to its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if command.SysProcAttr == nil {
@@ -40,7 +40,7 @@ func (h *Host) runInCgroup(name string, limits cgroup.Limits, command *exec.Cmd,
 	if err := command.Start(); err != nil {
 		return err
 	}
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("1000"), 0) // best effort: it may have ended
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", command.Process.Pid), []byte("1000"), 0) // best effort: the program may have ended
 	err = group.Add(command.Process.Pid)
 	if err == nil {
 		err = begun()

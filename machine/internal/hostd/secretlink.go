@@ -26,7 +26,7 @@ type secretLinks struct {
 
 	mu    sync.Mutex
 	link  *secretLink
-	told  map[netip.Addr]bool // machines that a proxy may know
+	told  map[netip.Addr]bool // machines that a proxy may have been told of
 	alone chan struct{}       // closed when no proxy of an earlier hostd serves
 	once  sync.Once
 }
@@ -49,7 +49,7 @@ func newSecretLink(conn net.Conn, end func()) *secretLink {
 	return &secretLink{conn: conn, end: end, gone: make(chan struct{}), waiting: map[uint64]chan struct{}{}}
 }
 
-// nil means that no port is redirected to the proxy.
+// secretsOf returns nil if no port is redirected to the proxy.
 func secretsOf(s *engine.Sandbox, policy wire.HostEgress) *wire.SecretsOf {
 	claim := s.Record().Claim
 	if len(policy.SecretPorts) == 0 || policy.Mode == wire.EgressDenyAll || claim == nil {
@@ -69,7 +69,7 @@ func (l *secretLinks) adopt(machines map[netip.Addr]wire.SecretsOf) {
 
 func (l *secretLinks) beAlone() { l.once.Do(func() { close(l.alone) }) }
 
-// The lock is held during `snapshot`, so that no change is lost.
+// begin holds the lock during `snapshot`, so that no change is lost in between.
 func (l *secretLinks) begin(link *secretLink, snapshot func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,8 +87,8 @@ func (l *secretLinks) over(link *secretLink) {
 	close(link.gone)
 }
 
-// tell returns when no proxy relays a connection from before the change. The router has the change already, and so a
-// new proxy.
+// tell returns when no proxy relays a connection from before the change. A proxy that starts meanwhile gets the change
+// from the router, which already has it.
 func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.SecretsOf) error {
 	l.mu.Lock()
 	known := l.told[machine]
@@ -121,9 +121,9 @@ func (l *secretLinks) tell(ctx context.Context, machine netip.Addr, of *wire.Sec
 	}
 }
 
-// forget must precede the address's next machine.
+// forget must be called before the next machine gets the address.
 func (l *secretLinks) forget(machine netip.Addr) {
-	_ = l.tell(context.Background(), machine, nil) // a proxy that does not acknowledge is ended, and its successor reads the router's state
+	_ = l.tell(context.Background(), machine, nil) // if the proxy does not acknowledge, it is ended, and the next one reads the router's state
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.told, machine)
@@ -155,13 +155,13 @@ func (l *secretLink) tell(machine netip.Addr, of *wire.SecretsOf) error {
 	case <-acked:
 		return nil
 	case <-l.gone:
-		return nil // the next proxy starts with the change
+		return nil // the next proxy reads the change when it starts
 	case <-time.After(proxyAcked):
 		return context.DeadlineExceeded
 	}
 }
 
-// The proxy parses input of hostile guests, so any other message ends it.
+// The proxy parses input of hostile guests and may be compromised. So hostd ends it after any unexpected message.
 func (l *secretLink) listen() {
 	lines := bufio.NewScanner(l.conn)
 	for lines.Scan() {

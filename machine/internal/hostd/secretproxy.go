@@ -18,7 +18,8 @@ var proxyLimits = cgroup.Limits{CPUMillis: 2000, MemoryBytes: secretproxy.Memory
 // hostd owns the sockets, so that connections wait during a restart of the proxy.
 type proxySockets struct{ requests, answers *os.File }
 
-// The proxy outlives hostd until the next hostd has its own. Without it, all connections to secret ports fail.
+// The proxy outlives hostd, and runs until the next hostd starts its own. Without a proxy, all connections to secret
+// ports fail.
 func (h *Host) keepSecretProxy(ctx context.Context) {
 	if h.config.SecretsSocket == "" {
 		return
@@ -31,7 +32,7 @@ func (h *Host) keepSecretProxy(ctx context.Context) {
 	}
 }
 
-// If the context ends, the process lives on.
+// runSecretProxy starts the proxy and returns when it ends. If the context ends, the process is not ended.
 func (h *Host) runSecretProxy(ctx context.Context, sockets **proxySockets) error {
 	if *sockets == nil {
 		made, err := h.listenForSecrets()
@@ -77,7 +78,8 @@ func (h *Host) listenForSecrets() (*proxySockets, error) {
 	return &proxySockets{requests, answers}, nil
 }
 
-// The kernel checks write permission, and the proxy the peer's uid: only the cell's user can answer.
+// Only the cell's user can answer on this socket: the kernel checks write permission, and the proxy checks the peer's
+// uid.
 func (h *Host) listenForAnswers() (*os.File, error) {
 	path := h.config.SecretsSocket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

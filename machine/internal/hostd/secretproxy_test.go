@@ -38,7 +38,7 @@ func TestTheProxyOfSecretsIsStartedAgainWhenItDiesAndOutlivesHostd(t *testing.T)
 	eventually(t, "the next hostd's runs alone", func() bool { return one() && d.secretProxies()[0] != second })
 }
 
-// A proxy that has not read its setup ends with hostd; afterwards it gives its last rights up.
+// A proxy gives up its last rights after reading its setup, and ends with hostd before that.
 func statusWithoutRights(t *testing.T, pid int) string {
 	t.Helper()
 	var status []byte

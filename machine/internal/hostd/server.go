@@ -15,10 +15,10 @@ import (
 
 type request interface{ Caller() wire.Fence }
 
-// Handler serves the verbs of wire/hostd.go.
+// Handler serves the verbs that wire/hostd.go describes.
 func (h *Host) Handler() http.Handler {
 	mux := http.NewServeMux()
-	// These make new objects: a repeat gets the first answer. The others are idempotent.
+	// These verbs make new objects, so a repeat gets the first answer. The other verbs are idempotent.
 	mux.Handle("POST /machines/start", remembered(h, "start", checkStart, h.start))
 	mux.Handle("POST /machines/restore", remembered(h, "restore", checkRestore, h.restore))
 	mux.Handle("POST /machines/checkpoint", remembered(h, "checkpoint", checkCheckpoint, h.checkpoint))
@@ -117,7 +117,7 @@ func handleCall[R request, A any](h *Host, check func(R) error, do func(context.
 	})
 }
 
-// A fork's checkpoint goes directly to its target.
+// othersOf returns the target of a fork, because its checkpoint is written directly to the target's directory.
 func othersOf(body any) map[string]int64 {
 	if r, ok := body.(wire.CheckpointRequest); ok && r.Into != nil {
 		return map[string]int64{r.Into.Owner(): r.IntoFence}
@@ -136,7 +136,7 @@ func view[A any](h *Host, read func(context.Context) (A, error)) http.Handler {
 	})
 }
 
-// Without a subject there is no token: only the pool's installation may call.
+// unfenced serves verbs without a subject, and so without a fencing token. Only the pool's installation may call them.
 func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R) (A, error)) http.Handler {
 	inner := query(h, check, do)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +148,7 @@ func unfenced[R, A any](h *Host, check func(R) error, do func(context.Context, R
 	})
 }
 
-// A query changes nothing that a fencing token guards.
+// query serves reads, which need no fencing token.
 func query[R, A any](h *Host, check func(R) error, read func(context.Context, R) (A, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body R
@@ -192,11 +192,11 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A caller that disconnected asks again.
+	// A failed write is ignored: a caller that disconnected repeats its request.
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// Listen accepts only root and the configured user, whatever the file's mode.
+// Listen accepts connections of root and the configured user only. It does not rely on the socket file's mode.
 func (h *Host) Listen() (net.Listener, error) {
 	path := h.config.Socket
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -206,7 +206,7 @@ func (h *Host) Listen() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A successor may already have its own socket there.
+	// This process must not remove the file at its end, because the next hostd may already have its socket there.
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chown(path, 0, h.config.SocketGID), os.Chmod(path, 0o660)); err != nil {
 		listener.Close()
@@ -215,7 +215,7 @@ func (h *Host) Listen() (net.Listener, error) {
 	return &peerListener{Listener: listener, uid: uint32(h.config.SocketUID)}, nil
 }
 
-// Serve drains running verbs when the context ends. Machines run on.
+// Serve waits for running verbs when the context ends. Machines run on.
 func (h *Host) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -32,7 +32,7 @@ const (
 
 var sharedDir string
 
-// A random start hardly collides with other test runs.
+// Daemon numbers start at random, which hardly collides with other test runs.
 var daemons atomic.Uint32
 
 func TestMain(m *testing.M) {
@@ -95,7 +95,7 @@ var hostdBinary = sync.OnceValues(func() (string, error) {
 
 const verifiedName = "verified.json"
 
-// All daemons share one image and the note that hostd verified it.
+// All daemons share one image, and the record that hostd has verified it.
 var sharedLayer = sync.OnceValues(func() (digest string, err error) {
 	if digest, err = copyLayer(os.Getenv(layerVariable), sharedDir); err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func copyLayer(image, dir string) (digest string, err error) {
 
 func layerPath(dir, digest string) string { return filepath.Join(dir, digest+".erofs") }
 
-// A link would change the ctime, and every daemon would verify the file again.
+// A hard link would change the image's ctime, and every daemon would verify it again.
 func (d *daemon) addSharedLayer() (digest string) {
 	d.t.Helper()
 	digest, err := sharedLayer()
@@ -139,7 +139,7 @@ func (d *running) removeSharedLayer() error {
 	return unix.Unmount(layerPath(d.dir+"/layers", d.layer), 0)
 }
 
-// together's tests neither end hostd nor look at other tests' objects.
+// Tests of this hostd neither end it nor look at other tests' objects.
 var together struct {
 	once sync.Once
 	*running

@@ -20,7 +20,7 @@ import (
 func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
 	d := withOthers(t)
 	m := d.startMachine(newID(), 1)
-	// A command's output is on the same disk, so the file is removed first.
+	// The output is on the same full disk, so the script removes the file before it prints.
 	text := d.run(m, "e=$(dd if=/dev/zero of=/home/big bs=1M count=1200 2>&1); s=$(stat -c %s /home/big); rm /home/big; echo $e; echo $s")
 	if lines := strings.Split(text, "\n"); !strings.Contains(lines[0], "quota") || len(lines[len(lines)-1]) > 10 {
 		t.Errorf("the disk has no end: %s", text)
@@ -42,7 +42,7 @@ func TestAMachineStaysWithinItsDiskMemoryAndProcessors(t *testing.T) {
 func TestAMachinePastItsMemoryIsReportedAsOutOfMemory(t *testing.T) {
 	d := newDaemon(t, nil)
 	m := d.startMachine(newID(), 1)
-	// Far below the guest's memory, so that its agent ends no process first.
+	// Far below the guest's memory size, so that the agent ends no process first.
 	must(t, os.WriteFile(d.controlFile(m, "memory.limit_in_bytes", "memory.max"), []byte("120000000"), 0))
 	d.begin(m, "eater", "head -c 200M /dev/zero > /dev/shm/a; head -c 100M /dev/zero > /tmp/b")
 	event := d.nextEvent(0)
@@ -128,7 +128,7 @@ func TestAStartWithoutASlotTakesAShell(t *testing.T) {
 	d.counts(d.restore(m.Owner(), id, 2), at)
 }
 
-// Sandboxes that prepared for a restore have their seccomp filters.
+// A sandbox that is prepared for a restore has its seccomp filters.
 func (d *daemon) prepared(slots []string) {
 	d.t.Helper()
 	for _, slot := range slots {
@@ -237,7 +237,7 @@ func TestOnlyRootAndTheConfiguredUserAreAnswered(t *testing.T) {
 	if got := d.askAs(65534); got != "200" {
 		t.Errorf("the configured user gets %q", got)
 	}
-	// The peer's uid alone must suffice, without the file's mode.
+	// hostd must check the peer's uid itself, without the socket's mode.
 	must(t, os.Chmod(d.dir+"/hostd.sock", 0o666))
 	if got := d.askAs(65533); got == "200" {
 		t.Error("a stranger is answered")

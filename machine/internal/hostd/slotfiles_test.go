@@ -59,7 +59,7 @@ func (d *daemon) checkMounts(slot string) {
 	file, err := os.Open("/proc/" + itoa(d.process.Process.Pid) + "/mountinfo")
 	must(d.t, err)
 	defer file.Close()
-	// These count for the workspace's quota.
+	// Only these are writable, and are charged to the workspace's quota.
 	writable := map[string]bool{"root/claim/root": true, "root/claim/state": true}
 	looked := 0
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -92,7 +92,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	before, err := os.Stat(kept[0])
 	must(t, err)
 
-	// A guest of an earlier release could write to its slot's hard link.
+	// A guest of an earlier release could write to the kept agent by its slot's hard link.
 	link := d.dir + "/linked"
 	must(t, os.Link(kept[0], link))
 	must(t, os.Chmod(link, 0o755))
@@ -122,7 +122,7 @@ func TestAnAgentThatWasAlteredIsNeitherGivenToASlotNorRun(t *testing.T) {
 	}
 	d.counts(d.restore(workspace, checkpoint, 2), 0)
 
-	// An earlier agent has no other copy.
+	// hostd has no other copy of an earlier agent.
 	d.kill()
 	newer := d.dir + "/agent"
 	must(t, os.WriteFile(newer, append(whole, "another build"...), 0o755))

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The disk is new for this attempt, so a guest that runs before the caller commits changes nothing permanent.
+// The disk is new for this attempt. So changes by a guest that runs before the caller commits are not permanent.
 func (h *Host) start(ctx context.Context, r wire.StartRequest) (wire.Machine, error) {
 	if s, err := h.alreadyMade(ctx, r.Fence); s != nil || err != nil {
 		return h.describeOr(s, err)
@@ -62,7 +62,7 @@ func (h *Host) boot(ctx context.Context, r bootRequest) (wire.Machine, error) {
 	return h.describe(s), h.points.at("start.answer")
 }
 
-// nil means that none is prepared for the disk that the workspace begins with.
+// takeFitted returns a sandbox with a prepared disk, or nil if none matches the disk that the workspace begins with.
 func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, error) {
 	if r.checkpoint != nil || r.FullCopy || r.Tree != "" || r.FromLayer != nil || r.FromDisk != "" || h.pool.HasWorkspace(r.Owner()) {
 		return nil, nil
@@ -74,7 +74,8 @@ func (h *Host) takeFitted(ctx context.Context, r bootRequest) (*engine.Sandbox, 
 	return h.stock.takePrepared(ctx, sizeOf(r.Resources), r.Layers), nil
 }
 
-// claimSlot uses a prepared sandbox, or any if s is nil. After an error the caller discards the returned one.
+// claimSlot claims the prepared sandbox s, or any warm one if s is nil. After an error the caller discards the returned
+// sandbox.
 func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, lower []string, disk string) (*engine.Sandbox, error) {
 	if err := h.points.at("start.slot"); err != nil {
 		return s, err
@@ -131,7 +132,7 @@ func (h *Host) claimSlot(ctx context.Context, r bootRequest, s *engine.Sandbox, 
 	return s, s.Update(func(record *engine.Record) { record.Claim.State, record.Claim.Connected = engine.Running, r.Connect })
 }
 
-// A hostd may have died between this attempt's machine and its answer.
+// alreadyMade finds the machine of a repeated attempt: an earlier hostd may have ended between making it and answering.
 func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, error) {
 	if s := h.machine(f.Owner()); s != nil {
 		claim := s.Record().Claim
@@ -140,7 +141,7 @@ func (h *Host) alreadyMade(ctx context.Context, f wire.Fence) (*engine.Sandbox, 
 		}
 		return nil, refuse("already_running", "The workspace has a machine here")
 	}
-	// A disk must not be read while a machine is made from it.
+	// A disk must not be read while a machine is made from it, so its reader is ended.
 	return nil, errors.Join(h.endDiskReader(f.Owner()), h.clearDead(ctx, f.Owner()))
 }
 
@@ -158,7 +159,7 @@ func layersBelow(r wire.StartRequest) []string {
 	return r.Layers
 }
 
-// Topmost first, as an overlay expects.
+// mountLayers returns the mount points topmost first, as an overlay expects.
 func (h *Host) mountLayers(digests []string) ([]string, error) {
 	if len(digests) == 0 {
 		return []string{h.reads.starter.Empty()}, nil
@@ -183,7 +184,7 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 		return err
 	}
 	path := h.pool.DiskPath(r.Owner(), disk)
-	// Only an interrupted attempt leaves a disk of this name.
+	// Only an interrupted attempt can have left a disk of this name, so it is deleted.
 	if err := h.pool.DeleteSubvolume(path); err != nil {
 		return err
 	}
@@ -212,7 +213,7 @@ func (h *Host) makeDisk(ctx context.Context, r bootRequest, disk string) error {
 	return h.pool.SnapshotDisk(from, r.Owner(), path, false)
 }
 
-// The caller's deadline may have passed.
+// discard has its own time limit, because the caller's deadline may have passed.
 func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -230,7 +231,7 @@ func (h *Host) discard(s *engine.Sandbox, workspace, disk string) error {
 	return h.pool.DeleteSubvolume(h.pool.DiskPath(workspace, disk))
 }
 
-// Measuring the copy of a tree would read every file.
+// knownBytes returns the size of a copied tree. Measuring the copy would read every file.
 func (r bootRequest) knownBytes() *int64 {
 	if r.Tree == "" {
 		return nil
@@ -256,7 +257,7 @@ func (h *Host) oomKills(s *engine.Sandbox) int64 {
 	return kills
 }
 
-// No two attempts share a fencing token.
+// attemptDisk is unique for each attempt, because no two attempts have the same fencing token.
 func attemptDisk(f wire.Fence) string { return fmt.Sprintf("e%d.%d", f.Epoch, f.Fence) }
 
 func sizeOf(r wire.Resources) engine.Size {

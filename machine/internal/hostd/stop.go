@@ -12,13 +12,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// No process runs another instruction after the answer. Memory and kernel objects are released later; the next verb
-// that needs them gone waits.
+// After the answer, no process of the machine executes another instruction. Memory and kernel objects are released
+// later; a verb that needs this waits for it.
 func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error) {
 	var done wire.Ended
 	s := h.machine(r.Owner())
 	if s != nil && r.MachineEpoch != 0 && s.Record().Claim.Epoch != r.MachineEpoch {
-		return done, nil // a late stop: the machine it meant is gone
+		return done, nil // the stop is late: the machine of its epoch has ended
 	}
 	if err := h.points.at("stop.kill"); err != nil {
 		return done, err
@@ -30,7 +30,7 @@ func (h *Host) stop(ctx context.Context, r wire.StopRequest) (wire.Ended, error)
 		return done, err
 	}
 	done.Counters = h.last.of(r.Owner())
-	// clearAfter waits for this verb to leave the queue.
+	// clearAfter removes the rest of the machine when this verb has left the workspace's queue.
 	return done, cmp.Or(h.points.at("stop.unmount"), h.points.at("stop.answer"))
 }
 
@@ -41,7 +41,7 @@ func (h *Host) endMachine(ctx context.Context, workspace string) error {
 	return h.clearDead(ctx, workspace)
 }
 
-// killMachine does not wait until the processes are gone; clearDead does.
+// killMachine returns before the processes have ended. clearDead waits for their end.
 func (h *Host) killMachine(workspace string) error {
 	h.mu.Lock()
 	s := h.machines[workspace]
@@ -52,7 +52,7 @@ func (h *Host) killMachine(workspace string) error {
 	if s == nil {
 		return nil
 	}
-	held, _ := h.countersOf(s) // noteLast reports a failure
+	held, _ := h.countersOf(s) // a failure is reported by noteLast
 	err := h.engine.Condemn(s)
 	if err == nil {
 		h.noteLast(s, held)
@@ -65,7 +65,7 @@ func (h *Host) killMachine(workspace string) error {
 	}
 	h.mu.Unlock()
 	if err != nil && s.Ended() {
-		h.noticeEnd(s) // noticeEnd skipped it while it was in h.stopping
+		h.noticeEnd(s) // noticeEnd ignored the sandbox while it was in h.stopping
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func (h *Host) unpause(ctx context.Context, r wire.Fenced) (struct{}, error) {
 	if err := h.points.at("unpause.resume"); err != nil {
 		return struct{}{}, err
 	}
-	// A frozen sandbox answers no request, not even on its control socket.
+	// A frozen sandbox answers no request, not even on its control socket, so it is thawed first.
 	if err := h.groups.Get(s.Slot).Thaw(); err != nil {
 		return struct{}{}, err
 	}
@@ -128,14 +128,14 @@ func (h *Host) thaw(_ context.Context, r wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.groups.Get(s.Slot).Thaw()
 }
 
-// The token is already raised, and earlier verbs have ended.
+// fence only has to answer: the queue has stored the higher token, and waited for earlier verbs.
 func (h *Host) fence(context.Context, wire.Fenced) (struct{}, error) {
 	return struct{}{}, h.points.at("fence.write")
 }
 
 func (h *Host) deleteDisks(ctx context.Context, r wire.DeleteRequest) (struct{}, error) {
 	s := h.machine(r.Owner())
-	if err := h.clearDead(ctx, r.Owner()); err != nil { // a dead machine may still have a disk mounted
+	if err := h.clearDead(ctx, r.Owner()); err != nil { // an ended machine may still have a disk mounted
 		return struct{}{}, err
 	}
 	for _, name := range r.Names {
@@ -160,7 +160,7 @@ func (h *Host) deleteCheckpoints(_ context.Context, r wire.DeleteRequest) (struc
 	return struct{}{}, nil
 }
 
-// Without its manifest the rest is an orphan for any later hostd.
+// removeCheckpoint deletes the manifest first. If hostd ends in between, the next one treats the rest as an orphan.
 func (h *Host) removeCheckpoint(workspace, id string) error {
 	dir := h.pool.CheckpointDir(workspace, id)
 	h.warm.drop(dir)

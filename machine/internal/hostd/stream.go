@@ -9,7 +9,7 @@ import (
 
 const (
 	eventsHeartbeat = 15 * time.Second
-	writeTime       = 10 * time.Second // a reader that takes nothing for this long is cut off and can resume from its last event
+	writeTime       = 10 * time.Second // a reader that reads nothing for this long is cut off, and can resume from its last event
 )
 
 func (h *Host) streamEvents(w http.ResponseWriter, r *http.Request) {

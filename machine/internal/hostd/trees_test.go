@@ -53,7 +53,7 @@ func (d *daemon) treeRequest(owner, from, to string) wire.TreeApplyRequest {
 	return wire.TreeApplyRequest{Fence: d.fence(owner, 1), From: from, To: treeDigest(to), Layers: []string{d.layer}, DiskGiB: 1}
 }
 
-// An interrupted change leaves no valid copy, and the next apply makes one.
+// After an interrupted change no copy is valid, and the next apply makes one.
 func (d *daemon) dieInTreeApply(point string) {
 	d.t.Helper()
 	owner := newID()

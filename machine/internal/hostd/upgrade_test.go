@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// gVisor compares versions, so another version is another build.
+// gVisor compares versions, so a binary with another version is another engine.
 func (d *daemon) otherEngine(version string) (path, other string) {
 	d.t.Helper()
 	binary, err := os.ReadFile(os.Getenv(runscVariable))
@@ -192,7 +192,7 @@ func TestAnAgentOfAnOlderProtocolIsToldApartAndOneThatNobodySpeaksToIsRefused(t 
 	d.reseal(path, func(m *manifest) { m.Protocol = 0 }) // as in manifests without a protocol, which means 1
 	d.refused(d.call("POST", "/machines/restore", d.restoreRequest(ancient, ancientID, 2), nil), "checkpoint_incompatible")
 
-	// An agent newer than its hostd is never put into a sandbox.
+	// hostd must not put an agent that is newer than hostd into a sandbox.
 	d.deleteWorkspace(workspace)
 	d.deleteWorkspace(fresh.Owner())
 	d.kill()

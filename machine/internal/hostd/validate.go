@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Names become parts of paths.
+// These patterns exclude separators, because the names become parts of paths.
 var (
 	uuidPattern     = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	digestPattern   = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -20,7 +20,7 @@ var (
 const (
 	layersMax   = 32
 	namesMax    = 256
-	numberMax   = 1 << 53 // largest range that JavaScript counts exactly
+	numberMax   = 1 << 53 // the largest range in which JavaScript's numbers are exact
 	memoryMin   = 64
 	memoryMax   = 1 << 20
 	cpuMin      = 50
@@ -66,7 +66,7 @@ func checkResources(r wire.Resources) error {
 	return nil
 }
 
-// Epoch 0 belongs to an unclaimed sandbox.
+// Epoch 0 is that of an unclaimed sandbox, so requests start at 1.
 func checkEpoch(f wire.Fence) error {
 	if f.Epoch < 1 {
 		return refuse("bad_request", "epoch starts at 1")

@@ -13,21 +13,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A store shared by several computers could replace the pool.
+// storage is an interface so that a store shared by several computers can replace the pool.
 type storage interface {
 	CreateVolume(id string, quotaGiB int) error
 	DeleteVolume(id string) error
 	HasVolume(id string) bool
-	// VolumePath can be mounted into several machines at once.
+	// VolumePath returns a directory that can be mounted into several machines at once.
 	VolumePath(id string) string
 	VolumeBytes(id string) (int64, error)
 	ListVolumes() ([]string, error)
-	// "" means no orphan.
+	// since "" means that the volume is no orphan.
 	KeepVolume(id, since string) error
 	VolumeKeptSince(id string) (string, error)
 }
 
-// The lock keeps a mounted volume from being deleted.
+// volumes serializes changes of volumes and mounts. The lock prevents that a mounted volume is deleted.
 type volumes struct {
 	storage
 	mu sync.Mutex
@@ -43,7 +43,8 @@ func (h *Host) createVolume(_ context.Context, r wire.VolumeRequest) (struct{}, 
 	return struct{}{}, h.points.at("volume_create.answer")
 }
 
-// Every machine loses the volume first, and its users end. A guest that does not unmount it keeps its open files.
+// deleteVolume first unmounts the volume from every machine and ends the processes that use it. A guest that does not
+// unmount the volume can still use its open files.
 func (h *Host) deleteVolume(ctx context.Context, r wire.Fenced) (struct{}, error) {
 	h.volumes.mu.Lock()
 	defer h.volumes.mu.Unlock()
@@ -84,7 +85,7 @@ func (h *Host) takeAway(ctx context.Context, s *engine.Sandbox, id string) error
 	return s.Update(func(record *engine.Record) { record.Claim.Volumes = left })
 }
 
-// A lost volume must not keep a workspace from its own disk.
+// giveVolumes skips a missing volume, so that the workspace can start with its own disk.
 func (h *Host) giveVolumes(s *engine.Sandbox, wanted []wire.Volume) error {
 	if len(wanted) == 0 {
 		return nil
@@ -111,7 +112,7 @@ func (h *Host) giveVolumes(s *engine.Sandbox, wanted []wire.Volume) error {
 	return nil
 }
 
-// After a failure the machine has its previous volumes.
+// setVolumes changes a machine's volumes. After a failure the machine has its previous volumes.
 func (h *Host) setVolumes(ctx context.Context, r wire.VolumesRequest) (struct{}, error) {
 	s, err := h.runningMachine(r.Fence)
 	if err != nil {
@@ -125,7 +126,7 @@ func (h *Host) setVolumes(ctx context.Context, r wire.VolumesRequest) (struct{},
 	if err != nil {
 		return struct{}{}, err
 	}
-	if frozen { // its agent does not answer while frozen
+	if frozen { // its agent does not answer while it is frozen
 		if err := group.Thaw(); err != nil {
 			return struct{}{}, err
 		}
@@ -141,7 +142,7 @@ func (h *Host) changeVolumes(ctx context.Context, s *engine.Sandbox, wanted []wi
 	h.volumes.mu.Lock()
 	defer h.volumes.mu.Unlock()
 	claim := s.Record().Claim
-	// An earlier hostd may have died before it mounted the recorded volumes.
+	// A recorded volume may not be mounted, if an earlier hostd ended between record and mount.
 	had := slices.DeleteFunc(slices.Clone(claim.Volumes), func(v wire.Volume) bool { return !h.engine.HasVolume(s, v.Place) })
 	gone := missingFrom(had, wanted)
 	fresh := missingFrom(wanted, had)
@@ -168,7 +169,7 @@ func (h *Host) changeVolumes(ctx context.Context, s *engine.Sandbox, wanted []wi
 	return s.Update(func(record *engine.Record) { record.Claim.Volumes, record.Claim.RefusedVolumes = wanted, nil })
 }
 
-// The record comes before the mount: the next hostd knows it if this one dies.
+// mountFresh records the volumes before it mounts them. If this hostd ends in between, the next one can unmount them.
 func (h *Host) mountFresh(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	for _, v := range fresh {
 		if !h.volumes.HasVolume(v.VolumeID) {
@@ -222,7 +223,7 @@ func (h *Host) giveBack(ctx context.Context, s *engine.Sandbox, had, fresh, gone
 	return errors.Join(err, h.unmountAll(s, had, fresh))
 }
 
-// The guest was not told of these mounts, or was asked to unmount them.
+// unmountAll removes mounts that the guest was not told of, or was asked to unmount.
 func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	var err error
 	for _, v := range fresh {
@@ -231,7 +232,7 @@ func (h *Host) unmountAll(s *engine.Sandbox, had, fresh []wire.Volume) error {
 	return errors.Join(err, s.Update(func(record *engine.Record) { record.Claim.Volumes = had }))
 }
 
-// The answer comes from the guest, so only known reasons are kept.
+// The answer comes from the guest, so only known places and reasons are stored.
 func noteRefused(s *engine.Sandbox, refused []wire.RefusedVolume) error {
 	if len(refused) == 0 {
 		return nil

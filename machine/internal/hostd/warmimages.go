@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// A clone's restore is expected within this time. Until then the source's open files keep their space.
+	// The restore of a clone is expected within this time. Until then, open files of a deleted source occupy disk
+	// space.
 	warmTime = 20 * time.Second
-	// Three open files each.
+	// Each image has three open files, so this bounds the descriptors.
 	warmMax = 32
 )
 
-// A copy shares its source's blocks, but not its page cache, so the source's files stay open (decision 275). Keys are
-// the copies' directories.
+// warmImages holds the source's files open, because a copy shares the source's blocks but not its page cache (decision
+// 275). Keys are the copies' directories.
 type warmImages struct {
 	mu    sync.Mutex
 	known map[string]*warmImage
@@ -31,7 +32,7 @@ type warmImage struct {
 	timer *time.Timer
 }
 
-// A failure only makes a restore slower.
+// keep ignores failures, because they only make a restore slower.
 func (w *warmImages) keep(target, source string) {
 	image := &warmImage{}
 	for _, name := range engine.ImageFiles {
@@ -61,7 +62,7 @@ func (w *warmImages) keep(target, source string) {
 	w.known[target] = image
 }
 
-// The caller closes the files. nil: there are none, or one was written to.
+// take returns the files, which the caller must close. It returns nil if there are none, or if one was written to.
 func (w *warmImages) take(target string) []*os.File {
 	image := w.remove(target)
 	if image == nil {
@@ -69,7 +70,7 @@ func (w *warmImages) take(target string) []*os.File {
 	}
 	for i, file := range image.files {
 		var st unix.Stat_t
-		// The ctime also changes when the original is unlinked.
+		// The ctime is not compared, because it also changes when the source is deleted.
 		if err := unix.Fstat(int(file.Fd()), &st); err != nil || st.Size != image.seen[i].Size || st.Mtim != image.seen[i].Mtim {
 			image.close()
 			return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/network"
 )
 
-// warmPool has warm sandboxes for starts, some with a disk, and blank ones for restores. It fills one at a time while
-// no verb runs, to not slow down calls.
+// warmPool holds warm sandboxes for starts, some with a disk, and blank ones for restores. It makes one at a time and
+// only while no verb runs, so that it does not slow down calls.
 type warmPool struct {
 	host   *Host
 	mu     sync.Mutex
@@ -29,11 +29,11 @@ type warmPool struct {
 }
 
 const (
-	quietTime    = 150 * time.Millisecond // pause after a verb before a sandbox is started: the verb's machine is probably in use
+	quietTime    = 150 * time.Millisecond // no sandbox is made so soon after a verb: the verb's machine is probably in use
 	patienceTime = 2 * time.Second
 	fillRetry    = 5 * time.Second
-	slotLife     = 60 * time.Second // time limit to start one
-	cpusVisible  = 2                // minimum: with fewer CPUs programs leave out their locks
+	slotLife     = 60 * time.Second // time limit for making one sandbox
+	cpusVisible  = 2                // minimum number of CPUs that a guest sees: with fewer, programs omit their locks
 )
 
 func (k *warmPool) init(h *Host) {
@@ -77,7 +77,8 @@ func (k *warmPool) takeMatching(ctx context.Context, size engine.Size, digests [
 	})
 }
 
-// A restore before the blank sandbox is replaced waits as long.
+// startBlank uses a blank sandbox for a start. A restore that comes before that sandbox is replaced has to wait for a
+// new one.
 func (k *warmPool) startBlank(ctx context.Context, size engine.Size) *engine.Sandbox {
 	current := func(s *engine.Sandbox) bool {
 		return s.Record().Build() == k.host.engine.Current() && seesAsMany(s, size)
@@ -94,7 +95,7 @@ func (k *warmPool) startBlank(ctx context.Context, size engine.Size) *engine.San
 	return s
 }
 
-// The wanted address is preferred. The guest's CPU count comes from the checkpoint.
+// takeBlank prefers a sandbox with the wanted address. It ignores the number of CPUs, which the checkpoint determines.
 func (k *warmPool) takeBlank(ctx context.Context, size engine.Size, build engine.Build, wanted network.Wish) (*engine.Sandbox, error) {
 	fits := func(s *engine.Sandbox) bool { return s.Record().Build() == build }
 	there := func(s *engine.Sandbox) bool { return fits(s) && s.Record().Address == wanted.Address.String() }
@@ -156,7 +157,7 @@ func (k *warmPool) returnWarm(s *engine.Sandbox) {
 	k.mu.Lock()
 	k.slots = append(k.slots, s)
 	k.mu.Unlock()
-	if s.Ended() { // it ended while it was in no list
+	if s.Ended() { // it ended before it was in the list, so its end was not handled
 		k.lost(s)
 	}
 }
@@ -167,13 +168,13 @@ func (k *warmPool) lost(s *engine.Sandbox) {
 	k.slots, k.shells = without(k.slots, s), without(k.shells, s)
 	k.mu.Unlock()
 	if !waiting {
-		return // the taker handles its end
+		return // a verb has taken the sandbox and handles its end
 	}
 	k.remove(s)
 	k.poke()
 }
 
-// After a failure the orphan sweep removes the sandbox.
+// remove ends a sandbox. After a failure the orphan sweep removes it.
 func (k *warmPool) remove(s *engine.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), slotLife)
 	defer cancel()
@@ -215,8 +216,8 @@ func (k *warmPool) fill(ctx context.Context) {
 	}
 }
 
-// awaitQuiet is true if a verb came in between. If a kind has run out, it waits for running verbs only, at most
-// patienceTime: the next start would take as long.
+// awaitQuiet returns true if a verb ran in between, so the caller asks again. If a kind has run out, it waits only for
+// running verbs and at most patienceTime. The next start or restore would take as long.
 func (k *warmPool) awaitQuiet(ctx context.Context, kind string) bool {
 	slots, shells := k.counts()
 	out := slots == 0 && kind == engine.KindWarm || shells == 0 && kind == engine.KindBlank
@@ -261,11 +262,11 @@ func (k *warmPool) add(ctx context.Context, kind string) error {
 	return err
 }
 
-// The kinds alternate, so that neither waits for all of the other. While neither has run out, disks come first, because
-// that is shortest.
+// missing returns the next thing to make. The kinds alternate, so that neither waits for all of the other. While both
+// kinds are available, disks come first, because they take the least time.
 func (k *warmPool) missing() string {
 	if k.host.refusesEngine(k.host.engine.Version()) {
-		return "" // a refused engine's sandboxes could not be used
+		return "" // sandboxes of a refused engine could not be used
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

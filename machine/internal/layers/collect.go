@@ -17,11 +17,11 @@ import (
 type Image struct {
 	Digest    string
 	SizeBytes int64
-	// Since the last request, or this process's start: earlier requests are unknown.
+	// The time since the last request, or since this process's start, because earlier requests are unknown.
 	Idle time.Duration
 }
 
-// Under the store's lock.
+// uses records when layers were last requested. The store's lock guards it.
 type uses struct {
 	began time.Time // monotonic clock
 	last  map[string]time.Time
@@ -41,7 +41,7 @@ func (u *uses) since(digest string) time.Time {
 	return u.began
 }
 
-// Images also returns the time of the listing, for Drop.
+// Images lists the images. It also returns the time of the listing, which Drop needs.
 func (s *Store) Images() (images []Image, at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,8 @@ func (s *Store) Images() (images []Image, at time.Time, err error) {
 	return images, at, nil
 }
 
-// A copied-in image was not requested here, so its file's times count. A future time is now.
+// idle returns how long the image was not requested. A copied image had no request in this process, so the time since
+// its last change counts if that is shorter. A time in the future is treated as now.
 func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	asked := time.Since(s.uses.since(digest))
 	placed := time.Since(info.ModTime())
@@ -80,8 +81,8 @@ func (s *Store) idle(digest string, info os.FileInfo) time.Duration {
 	return max(0, min(asked, placed))
 }
 
-// Drop keeps a layer requested since the listing or within `idle`. Mounts keep its bytes. The image file goes last, so
-// that an interrupted drop loses nothing.
+// Drop removes a layer, unless it was requested since the listing or within `idle`. Existing mounts can still be read.
+// The image file is removed last, so that an interrupted drop can be repeated.
 func (s *Store) Drop(digest string, looked time.Time, idle time.Duration, at func(step string) error) (dropped bool, err error) {
 	if !digestPattern.MatchString(digest) {
 		return false, fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detached takes two directories or more, topmost first. Its mount namespace is temporary: a mount in hostd's could be
-// copied into a starting sandbox, which would keep the disk busy for life.
+// Detached mounts two or more directories, topmost first. It uses a temporary mount namespace: a mount in hostd's could
+// be copied into a starting sandbox, which would keep the disk busy until the sandbox's end.
 func Detached(lower []string, point string) (disk *os.File, err error) {
 	ended := make(chan struct{})
 	go func() {
@@ -21,7 +21,8 @@ func Detached(lower []string, point string) (disk *os.File, err error) {
 	return disk, err
 }
 
-// The thread ends with its namespace. The process's first thread cannot end, and /proc/self shows its mounts.
+// onEndingThread runs do on a thread that ends afterwards, and with it its mount namespace. It avoids the process's
+// first thread, which cannot end and whose mounts /proc/self shows.
 func onEndingThread(do func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -29,7 +30,7 @@ func onEndingThread(do func()) {
 		return
 	}
 	ended := make(chan struct{})
-	go func() { // another thread, since this one is locked
+	go func() { // starts on another thread, since this one is locked
 		defer close(ended)
 		onEndingThread(do)
 	}()

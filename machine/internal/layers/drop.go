@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dropped paths are left out of a layer.
+// Dropped is a set of paths that are omitted from a layer.
 type Dropped struct {
 	expressions []string
 	any         *regexp.Regexp
 }
 
-// ParseDropped takes absolute clean paths. A final "/" means a directory's content; "*" is any part of one name.
+// ParseDropped accepts absolute clean paths. A final "/" means a directory's content; "*" matches any part of one name.
 func ParseDropped(patterns []string) (Dropped, error) {
 	d := Dropped{}
 	for _, pattern := range patterns {
@@ -41,7 +41,7 @@ func ParseDropped(patterns []string) (Dropped, error) {
 	return d, err
 }
 
-// Holds takes a path relative to the root.
+// Holds reports whether a path is dropped. The path is relative to the root.
 func (d Dropped) Holds(relative string) bool { return d.any != nil && d.any.MatchString(relative) }
 
 func quoteExtended(text string) string {

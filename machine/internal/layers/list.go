@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// List continues after any directory, since a layer never changes. Names that are not UTF-8 could not be requested, so
-// such directories have no content here.
+// List continues after the directory `after`, which is possible because a layer never changes. A directory whose name
+// is not UTF-8 is listed without content, because its name could not be requested.
 func List(ctx context.Context, root, after string) (wire.LayerList, error) {
 	return list(ctx, root, after, wire.LayerListEntries)
 }
@@ -56,10 +56,10 @@ type lister struct {
 	heldMax    int
 }
 
-// A guest may have filled nested directories.
+// heldMax bounds the names in memory, because a guest may have filled nested directories.
 const heldMax = 2 * wire.LayerDirectoryMax
 
-// `from` leads to the last listed directory; empty: list everything.
+// walk lists a directory and those below it. `from` is the path to the last listed directory; empty: list everything.
 func (l *lister) walk(dir string, from []string) error {
 	if l.entries >= l.entriesMax || l.bytes >= wire.LayerListBytes {
 		return errFull

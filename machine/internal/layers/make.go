@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Plan needs a directory to which nothing writes during Make.
+// Plan describes a layer to make. No process may write to its directory during Make.
 type Plan struct {
-	From       *os.File // directory with overlayfs's whiteouts and opaque marks, which go into the layer
+	From       *os.File // directory; overlayfs's whiteouts and opaque marks in it become part of the layer
 	Dropped    Dropped
 	BytesMax   int64
 	EntriesMax int
@@ -38,16 +38,18 @@ var (
 
 const (
 	makingDir = "making"
-	// In total and for each entry, beyond the files' bytes.
+	// An image exceeds the files' bytes by at most this much, in total and for each entry.
 	imageOverhead      = 4 << 20
 	imageOverheadEntry = 512
 	statBlockBytes     = 512
 )
 
-// The image has no name, date or random number of the run. LZ4 takes a fifth of LZ4HC's time, and a caller waits.
+// The flags exclude name, date and random numbers, so that equal content gives equal images. LZ4 takes a fifth of
+// LZ4HC's time, and a caller waits.
 var mkfsFlags = []string{"-zlz4", "-C16384", "-T0", "--preserve-mtime", "-U00000000-0000-4000-8000-000000000000", "--quiet"}
 
-// Make gives a complete and durable image its name. Errors: ErrTooLarge, ErrTooManyEntries, ENAMETOOLONG, ENOSPC.
+// Make writes an image and names it when it is complete and durable. Errors: ErrTooLarge, ErrTooManyEntries,
+// ENAMETOOLONG, ENOSPC.
 func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) {
 	made := Made{}
 	size, err := measure(ctx, plan)
@@ -77,18 +79,18 @@ func (s *Store) Make(ctx context.Context, name string, plan Plan) (Made, error) 
 	return made, s.place(image, made.Digest)
 }
 
-// SweepMaking removes what a dead process left.
+// SweepMaking removes unfinished images of an ended process.
 func (s *Store) SweepMaking() error { return os.RemoveAll(filepath.Join(s.dir, makingDir)) }
 
 type measured struct {
-	bytes   int64 // apparent size of the files
-	taken   int64 // without holes, which take almost nothing in an image
+	bytes   int64 // apparent size of the files, including holes
+	taken   int64 // the same without holes, which take almost no space in an image
 	entries int
 }
 
 func (m measured) overhead() int64 { return imageOverhead + int64(m.entries)*imageOverheadEntry }
 
-// Every byte of a sparse file is read, so its apparent size counts.
+// A sparse file's apparent size counts, because mkfs reads every byte.
 func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	links := map[uint64]bool{}
 	size.entries = 1
@@ -100,7 +102,7 @@ func measure(ctx context.Context, plan Plan) (size measured, err error) {
 		if stat.Mode&unix.S_IFMT != unix.S_IFREG || links[stat.Ino] {
 			return ctx.Err()
 		}
-		if stat.Nlink > 1 { // a file with several names counts once
+		if stat.Nlink > 1 { // the bytes of a file with several names count once
 			links[stat.Ino] = true
 		}
 		size.taken += min(stat.Size, stat.Blocks*statBlockBytes)
@@ -112,7 +114,8 @@ func measure(ctx context.Context, plan Plan) (size measured, err error) {
 	return size, err
 }
 
-// ProgramMemory is 4.7 KiB for each entry, and the rest for extended attributes. An image that needs more is refused.
+// ProgramMemory is the memory limit of mkfs: 4.7 KiB for each entry, and the rest for extended attributes. An image
+// that needs more is refused.
 func ProgramMemory(entries int) int64 { return 256<<20 + int64(entries)*5<<10 }
 
 func writeImage(ctx context.Context, plan Plan, entries int, image string, sizeMax int64) error {
@@ -141,7 +144,7 @@ func imageError(err error, output, image string) error {
 		switch status, _ := exit.Sys().(syscall.WaitStatus); {
 		case status.Signaled() && status.Signal() == unix.SIGXFSZ:
 			return errors.Join(wrong, ErrTooLarge)
-		case status.Signaled() && status.Signal() == unix.SIGKILL: // it reached its memory limit
+		case status.Signaled() && status.Signal() == unix.SIGKILL: // mkfs reached its memory limit
 			return errors.Join(wrong, ErrTooManyEntries)
 		}
 	}
@@ -169,7 +172,7 @@ func sealImage(image string) (digest string, size int64, err error) {
 	return digest, info.Size(), err
 }
 
-// A start would refuse an existing file with other bytes, so it is replaced.
+// place replaces an existing file with other bytes, because a start would refuse it.
 func (s *Store) place(image, digest string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,9 +183,10 @@ func (s *Store) place(image, digest string) error {
 			return err
 		}
 	}
-	// A process that died after its rename may not have synced.
+	// The file may be from a process that ended between its rename and its sync, so the directory is synced in any
+	// case.
 	return s.syncDir(s.dir)
 }
 
-// MakingName names one attempt's unfinished layer.
+// MakingName is the name of one attempt's unfinished layer.
 func MakingName(owner string, fence int64) string { return owner + "." + strconv.FormatInt(fence, 10) }

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTwoSubvolumes: see checkSubvolumes.
+// ErrTwoSubvolumes is explained at checkSubvolumes.
 var ErrTwoSubvolumes = errors.New("an overlay of two subvolumes of one btrfs gives different files one inode number")
 
-const optionsMax = 4095 // mount(2) takes one page
+const optionsMax = 4095 // mount(2) copies one page of options
 
 // Overlay mounts lower directories, topmost first, under <diskPath>/upper.
 //
@@ -32,14 +32,15 @@ func Overlay(lower []string, diskPath, target string) error {
 		return err
 	}
 	options := fmt.Sprintf("upperdir=%s,workdir=%s,redirect_dir=on,xino=off,index=off,metacopy=off,nfs_export=off", escape.Replace(upper), escape.Replace(work))
-	// nodev and nosuid protect the host; the guest's own kernel does not notice.
+	// nodev and nosuid protect the host. They do not restrict the guest, because its own kernel does not see them.
 	if err := mountOverlay(lower, target, unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, options); err != nil {
 		return err
 	}
 	return refuseReadOnly(target)
 }
 
-// ErrReadOnly: without space, the kernel omits the work directory. A guest could not even delete files.
+// ErrReadOnly means that the kernel mounted the overlay read-only, because there was no space for the work directory.
+// In such an overlay a guest could not even delete files.
 var ErrReadOnly = errors.New("the overlay came up read-only")
 
 func refuseReadOnly(target string) error {
@@ -53,7 +54,7 @@ func refuseReadOnly(target string) error {
 	return errors.Join(fmt.Errorf("%s: %w: %w", target, ErrReadOnly, unix.EDQUOT), unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
 }
 
-// View shows a template read-only.
+// View mounts a template's directories read-only.
 func View(lower []string, target string) error {
 	if len(lower) == 1 {
 		if err := unix.Mount(lower[0], target, "", unix.MS_BIND, ""); err != nil {
@@ -64,7 +65,7 @@ func View(lower []string, target string) error {
 	return mountOverlay(lower, target, unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOATIME, "redirect_dir=follow,xino=off")
 }
 
-// ReadOnly needs at least two directories, topmost first.
+// ReadOnly mounts a read-only overlay of at least two directories, topmost first.
 func ReadOnly(lower []string, target string) error {
 	if err := checkSubvolumes(lower); err != nil {
 		return err
@@ -90,8 +91,8 @@ func mountOverlay(lower []string, target string, flags uintptr, others string) e
 
 var escape = strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`)
 
-// overlayfs shows raw inode numbers of all layers under one device, and subvolumes reuse them. gVisor takes equal
-// device and inode for one file, so guests corrupt silently.
+// overlayfs shows the inode numbers of all layers under one device, and subvolumes of one btrfs reuse numbers. gVisor
+// treats equal device and inode as one file, which would corrupt the guest's data. So two subvolumes are refused.
 func checkSubvolumes(dirs []string) error {
 	devices := map[string]uint64{}
 	for _, dir := range dirs {

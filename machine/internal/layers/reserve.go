@@ -7,17 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PostgreSQL and the fencing tokens share the file system.
+// reserve is the free space that images must leave, because PostgreSQL and the fencing tokens are on the same file
+// system.
 type reserve struct {
 	mu    sync.Mutex
 	bytes int64
-	held  int64 // by images that are being written
+	held  int64 // reserved for images that are being written
 }
 
-// KeepFree makes Make leave this many bytes.
+// KeepFree sets the number of bytes that Make must leave free.
 func (s *Store) KeepFree(bytes int64) { s.reserve.bytes = bytes }
 
-// The file system does not count an unwritten image.
+// hold reserves space for an image, because the file system does not count an image before it is written.
 func (s *Store) hold(bytes int64) (release func(), err error) {
 	r := &s.reserve
 	r.mu.Lock()

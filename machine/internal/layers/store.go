@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrCorrupt images are not mounted.
+// ErrCorrupt means that an image has other bytes than its name says. It is not mounted.
 var ErrCorrupt = errors.New("the layer does not have the digest of its name")
 
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -31,22 +31,24 @@ type Store struct {
 	mu      sync.Mutex
 	uses    uses
 	reserve reserve
-	// For tests.
+	// These functions are replaced in tests.
 	secondLook func(image string)
 	syncDir    func(dir string) error
 }
 
-// Only another read shows whether the bytes changed too.
+// errTouched means that the file's times changed. Only another read shows whether its bytes changed, too.
 var errTouched = errors.New("the file changed meanwhile")
 
-// Images are hard links into one cache; each installation changes the times of all.
+// A changed file is read at most this often. Images are hard links to one cache, so each installation changes the times
+// of all.
 const looksMax = 5
 
 func Open(dir string) *Store {
 	return &Store{dir: filepath.Clean(dir), uses: uses{began: time.Now()}, syncDir: pool.SyncDir}
 }
 
-// Mount reads a changed file again in full, even if it is mounted. Errors: os.ErrNotExist, ErrCorrupt.
+// Mount mounts a layer once and returns its directory. A file that changed is read again in full, even if it is
+// mounted. Errors: os.ErrNotExist, ErrCorrupt.
 func (s *Store) Mount(digest string) (mountpoint string, err error) {
 	if !digestPattern.MatchString(digest) {
 		return "", fmt.Errorf("%q is not a SHA-256 in hex: %w", digest, unix.EINVAL)
@@ -72,7 +74,7 @@ func (s *Store) mountOnce(digest string) (mountpoint string, err error) {
 	if mounted && !fresh {
 		return point, nil
 	}
-	if mounted { // the old mount may show bytes from before a repair; its users keep it
+	if mounted { // the old mount may show bytes from before a repair, so only its present users see it
 		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
 			return "", fmt.Errorf("detach the old mount of layer %s: %w", digest, err)
 		}
@@ -83,7 +85,8 @@ func (s *Store) mountOnce(digest string) (mountpoint string, err error) {
 	return point, nil
 }
 
-// The file may be swapped after its verification.
+// mountVerified compares the file's identity before and after the mount, because it may be replaced after its
+// verification.
 func (s *Store) mountVerified(image, point string) error {
 	before, err := identify(image)
 	if err != nil {
@@ -103,7 +106,7 @@ func (s *Store) mountVerified(image, point string) error {
 
 const mountFlags = unix.MS_RDONLY | unix.MS_NODEV | unix.MS_NOSUID | unix.MS_NOATIME
 
-// Linux 6.12 mounts the file itself.
+// mountErofs uses a loop device only if the kernel cannot mount the file itself (before Linux 6.12).
 func mountErofs(image, point string) error {
 	direct := unix.Mount(image, point, "erofs", mountFlags, "")
 	if direct == nil {

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writes, replacements and boots change it: a power cut may have changed verified bytes.
+// identity changes with each write, replacement and boot. The boot counts, because a power cut may have changed
+// verified bytes.
 type identity struct {
 	BootID string `json:"boot_id"`
 	Device uint64 `json:"device"`
@@ -85,7 +86,7 @@ func hashFile(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// After an unreadable cache, images are read again.
+// readVerified returns an empty cache if the file is unreadable. The images are then read again.
 func (s *Store) readVerified() map[string]identity {
 	known := map[string]identity{}
 	if text, err := os.ReadFile(s.cache()); err == nil && json.Unmarshal(text, &known) != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A guest may have made millions of names in one directory.
+// Names are read in parts, because a guest may have made millions in one directory.
 const namesAtOnce = 64
 
 const pathMax = unix.PathMax - len("/proc/self/fd/1000/")
@@ -21,8 +21,8 @@ type Found struct {
 	Stat unix.Stat_t
 }
 
-// Walk takes the file system's order, and follows no link. Nothing may write there meanwhile. ENAMETOOLONG: a path is
-// too long for a layer.
+// Walk visits files in the file system's order and follows no link. No process may write there during the walk.
+// ENAMETOOLONG: a path is too long for a layer.
 func Walk(root *os.File, dropped Dropped, visit func(Found) error) error {
 	dir, err := reopen(root)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package layerscan scans a future layer for secrets. It parses a guest's data for up to a minute of CPU, so its
-// process can only read the directory, without network.
+// Package layerscan scans a future layer for secrets. It parses a guest's data for up to a minute of CPU time. So it
+// runs as a process that can only read the directory, without network.
 package layerscan
 
 import (
@@ -18,29 +18,30 @@ import (
 	"github.com/berth-dev/berth/machine/internal/layers"
 )
 
-// Command makes hostd's binary this process.
+// Command is the argument with which hostd's binary runs this process.
 const Command = "scan-layer"
 
-// Setup comes once the process is in its cgroup.
+// Setup is the first line of the input. hostd sends it when the process is in its cgroup, so no data is parsed before.
 type Setup struct {
 	Drop       []string `json:"drop"`
 	EntriesMax int      `json:"entries_max"`
 }
 
-// DirFD is the directory.
+// DirFD is the descriptor of the directory to scan.
 const DirFD = 3
 
 const (
-	// MemoryBytesMax: a test bounds text, findings and the walk's names to three quarters.
+	// MemoryBytesMax is the cgroup's limit. A test checks that text, findings and the walk's names need at most three
+	// quarters of it.
 	MemoryBytesMax = 256 << 20
-	// A path has fewer directories.
+	// The walk has one open file per directory of a path, and no path has so many.
 	openFilesMax = 4096
 )
 
-// Capabilities are to read files of any owner, and to chroot.
+// Capabilities permit the process to read files of any owner, and to chroot.
 var Capabilities = []uintptr{unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_CHROOT}
 
-// Run writes one JSON array.
+// Run reads Setup, scans the directory and writes the findings as one JSON array.
 func Run() error {
 	debug.SetMemoryLimit(MemoryBytesMax / 2)
 	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
@@ -65,7 +66,7 @@ func Run() error {
 func processorTime() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &at); err != nil {
-		return 0 // the wall clock still bounds it
+		return 0 // no CPU time is counted; the wall clock still bounds the scan
 	}
 	return time.Duration(syscall.TimespecToNsec(syscall.Timespec(at)))
 }
@@ -74,14 +75,15 @@ type budget struct {
 	used  func() time.Duration // CPU time
 	now   func() time.Time
 	began time.Time
-	file  time.Duration // used() at the start of the file
+	file  time.Duration // used() when the scan of the file began
 }
 
 const (
-	// LayerProcessorTime and LayerTime bound CPU and wall time: busy machines leave less than a CPU.
+	// LayerProcessorTime bounds CPU time, and LayerTime wall time: on a busy computer the process gets less than one
+	// CPU.
 	LayerProcessorTime = time.Minute
 	LayerTime          = 4 * time.Minute
-	// A file takes 20 ms, or 6 s if it is full of the rules' words.
+	// A file usually takes 20 ms, or 6 s if it is full of the rules' words.
 	fileProcessorTime = time.Second
 )
 

@@ -43,7 +43,8 @@ func (s *scan) all(dropped layers.Dropped) []wire.LayerFinding {
 	return s.trimmed(last, err)
 }
 
-// err marks an early end at `last`.
+// trimmed limits the number of findings. If err is set, the scan ended early, and a finding at the path `last` reports
+// that.
 func (s *scan) trimmed(last string, err error) []wire.LayerFinding {
 	switch most := wire.LayerFindingsMax; {
 	case len(s.found) > most || err != nil && len(s.found) == most:

@@ -1,4 +1,5 @@
-// Package loopdev attaches files to loop devices, which detach with their last user, so nothing is recorded.
+// Package loopdev attaches files to loop devices. A device detaches with its last user, so the package stores no list
+// of devices.
 package loopdev
 
 import (
@@ -11,8 +12,8 @@ import (
 
 const attachTries = 16 // another process may take the free device in between
 
-// Attach returns an open device. Keep it open until it is mounted, or it detaches. A file keeps an existing device: two
-// would have inconsistent caches.
+// Attach returns an open device, which the caller keeps open until it is mounted; otherwise the device detaches. A file
+// that has a device gets no second one, because the two would have inconsistent caches.
 func Attach(path string, readOnly bool) (*os.File, error) {
 	backing, err := openBacking(path, readOnly)
 	if err != nil {
@@ -52,7 +53,8 @@ func configureFree(control, backing *os.File, readOnly bool) (*os.File, error) {
 	return device, nil
 }
 
-// Without direct I/O the kernel caches pages twice, and a flush of the pool waits for the whole host file system.
+// configure uses direct I/O. Without it the kernel caches pages twice, and a flush of the pool waits for the whole host
+// file system.
 func configure(device, backing *os.File, readOnly bool) error {
 	flags := uint32(unix.LO_FLAGS_AUTOCLEAR)
 	if readOnly {
@@ -62,7 +64,7 @@ func configure(device, backing *os.File, readOnly bool) error {
 	config.Info.Flags = flags | unix.LO_FLAGS_DIRECT_IO
 	copy(config.Info.File_name[:63], backing.Name())
 	err := unix.IoctlLoopConfigure(int(device.Fd()), &config)
-	if err != nil && !errors.Is(err, unix.EBUSY) { // the file system below cannot do direct I/O
+	if err != nil && !errors.Is(err, unix.EBUSY) { // tried again without direct I/O, which the file system may not support
 		config.Info.Flags = flags
 		config.Size = 0
 		err = unix.IoctlLoopConfigure(int(device.Fd()), &config)
@@ -73,7 +75,7 @@ func configure(device, backing *os.File, readOnly bool) error {
 	return nil
 }
 
-// Find compares device and inode: names differ between mount namespaces.
+// Find finds a file's device by device and inode numbers, because its name may differ between mount namespaces.
 func Find(path string, readOnly bool) (*os.File, error) {
 	var want unix.Stat_t
 	if err := unix.Stat(path, &want); err != nil {
@@ -90,7 +92,7 @@ func Find(path string, readOnly bool) (*os.File, error) {
 		}
 		device, err := openDevice(number, readOnly)
 		if err != nil {
-			continue // it was just detached
+			continue // it was detached since the directory was read
 		}
 		info, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
 		if err == nil && info.Inode == want.Ino && sameDevice(info.Device, want.Dev) {
@@ -101,7 +103,7 @@ func Find(path string, readOnly bool) (*os.File, error) {
 	return nil, nil
 }
 
-// The loop driver's huge_encode_dev equals userspace's encoding for all real numbers.
+// The loop driver's encoding of device numbers (huge_encode_dev) equals that of userspace for all numbers in use.
 func sameDevice(loop, stat uint64) bool {
 	return loop == stat || (unix.Major(loop) == unix.Major(stat) && unix.Minor(loop) == unix.Minor(stat))
 }
@@ -118,7 +120,7 @@ func openBacking(path string, readOnly bool) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// In most containers the kernel does not manage /dev.
+// openDevice makes a missing device file, because in most containers the kernel does not manage /dev.
 func openDevice(number int, readOnly bool) (*os.File, error) {
 	path := fmt.Sprintf("/dev/loop%d", number)
 	mode := os.O_RDWR

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Below includes devices of deleted files.
+// Below lists the loop devices of files in a directory, including deleted files.
 func Below(dir string) (map[int]string, error) {
 	paths, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -29,7 +29,7 @@ func Below(dir string) (map[int]string, error) {
 	return found, nil
 }
 
-// Detach takes effect with the last mount.
+// Detach takes effect when the device's last mount is gone.
 func Detach(number int) error {
 	device, err := openDevice(number, false)
 	if err != nil {

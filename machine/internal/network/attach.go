@@ -18,11 +18,12 @@ type Attachment struct {
 	Nameserver netip.Addr
 }
 
-// Attach makes or adopts the slot's network. Until Connect, only the host reaches the machine, which reaches nothing.
-// ErrNoAddress: no address is free.
+// Attach makes or adopts the slot's network. Until Connect, only the host can reach the machine, and the machine can
+// reach nothing. ErrNoAddress: no address is free.
 func (r *Router) Attach(name string) (*Attachment, error) { return r.AttachAt(name, Wish{}) }
 
-// AttachAt is Attach at a given address, if it is free. It waits while all others rest.
+// AttachAt is Attach with a wanted address, which the machine gets if it is free. If all free addresses rest, AttachAt
+// waits.
 func (r *Router) AttachAt(name string, wanted Wish) (*Attachment, error) {
 	r.awaitLeft(wanted.Address)
 	s, err := r.reserve(name, wanted)
@@ -49,7 +50,7 @@ func (r *Router) reserve(name string, wanted Wish) (*slot, error) {
 		if s != nil || err != nil {
 			return s, err
 		}
-		if time.Now().Add(wait).After(deadline) { // others took the address each time
+		if time.Now().Add(wait).After(deadline) { // each time, another machine got the address
 			return nil, fmt.Errorf("%s, every free address rests: %w", r.config.MachineNetwork, ErrNoAddress)
 		}
 		time.Sleep(min(wait, restLook))
@@ -132,7 +133,8 @@ func (r *Router) Connect(name string) error {
 	})
 }
 
-// Release takes tens of milliseconds, and frees the address after a few. An unknown slot is no error.
+// Release removes the slot's network in tens of milliseconds, and frees the address after a few. An unknown slot is no
+// error.
 func (r *Router) Release(name string) error {
 	r.leave(name, "")
 	defer r.releaseTurn(name)()
@@ -159,7 +161,7 @@ func (r *Router) dismantle(s *slot) error {
 	return nil
 }
 
-// This is first: a machine restored from this one's memory may need the address at once.
+// vacate frees the address before the rest is removed: a machine restored from this one's memory may need it at once.
 func (r *Router) vacate(s *slot) error {
 	address := r.address(s.index, 2)
 	err := errors.Join(r.disconnect(s), r.rules.remove(r.rules.machines, r.key(s)), r.takeEnds(s), r.forgetFlows(address), r.forgetTraffic(address))
@@ -184,7 +186,7 @@ func (r *Router) vacate(s *slot) error {
 	return nil
 }
 
-// Their route would misdirect packets for the address's next machine.
+// takeEnds removes the link's own addresses, whose route would misdirect packets for the next machine at the address.
 func (r *Router) takeEnds(s *slot) error {
 	link, err := r.links.LinkByName(r.machineLink(s.link))
 	if isNoLink(err) {
@@ -205,7 +207,7 @@ func (r *Router) takeEnds(s *slot) error {
 	return nil
 }
 
-// The address's next machine must not get the last one's answers.
+// forgetFlows removes tracked connections, because the next machine at the address must not get their packets.
 func (r *Router) forgetFlows(machine netip.Addr) error {
 	address := machine.AsSlice()
 	from, to := &netlink.ConntrackFilter{}, &netlink.ConntrackFilter{}
@@ -219,7 +221,7 @@ func (r *Router) forgetFlows(machine netip.Addr) error {
 			break
 		}
 	}
-	if errors.Is(err, unix.ENOENT) { // a connection ended during the deletion
+	if errors.Is(err, unix.ENOENT) { // a connection ended during the deletion, so it is gone
 		return nil
 	}
 	return err
@@ -236,14 +238,14 @@ func (r *Router) List() ([]string, error) {
 	return names, nil
 }
 
-// Stats includes traffic with the host.
+// Stats counts all bytes of the link, including traffic with the host.
 func (r *Router) Stats(name string) (rx, tx int64, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		link, err := r.links.LinkByName(r.machineLink(s.link))
 		if err != nil {
 			return err
 		}
-		if counters := link.Attrs().Statistics; counters != nil { // counted at the router's end, so the directions are swapped
+		if counters := link.Attrs().Statistics; counters != nil { // these count at the router's end, so the directions are swapped
 			rx, tx = int64(counters.TxBytes), int64(counters.RxBytes)
 		}
 		return nil
@@ -267,7 +269,7 @@ func (r *Router) busyWith(name string, do func(*slot) error) error {
 	}
 	s.busy.Lock()
 	defer s.busy.Unlock()
-	if r.slotNamed(name) != s { // released during the wait: another slot may use its link now
+	if r.slotNamed(name) != s { // it was released during the wait, and another slot may use its link now
 		return fmt.Errorf("slot %q: %w", name, ErrUnknown)
 	}
 	if err := do(s); err != nil {

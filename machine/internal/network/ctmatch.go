@@ -33,7 +33,7 @@ func (h heading) marked(fresh *nftables.Set) words {
 	return rule(words{loadInto(word0, h.machine), &expr.Ct{Register: word1, Key: expr.CtKeyMARK}}, lookIn(fresh))
 }
 
-// Without a verdict for the machine, the rules continue.
+// decide looks up the machine's verdict in the set. Without an entry, the next rule applies.
 func (h heading) decide(verdicts *nftables.Set) words {
 	return words{loadInto(word0, h.machine),
 		&expr.Lookup{SourceRegister: word0, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true, SetName: verdicts.Name, SetID: verdicts.ID}}

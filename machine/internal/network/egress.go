@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// SetEgress also applies to existing connections before it returns. Before Connect, it only stores the policy.
+// SetEgress applies the policy to new and existing connections before it returns. Before Connect, it only stores the
+// policy.
 func (r *Router) SetEgress(name string, p wire.HostEgress) error {
 	if err := egress.Check(p); err != nil {
 		return err
@@ -58,14 +59,14 @@ func (r *Router) replaceOutlet(s *slot, last, next outlet) error {
 	})
 }
 
-// The caller holds the slot's lock.
+// remember changes the slot under the router's lock. The caller must hold the slot's lock.
 func (r *Router) remember(s *slot, change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
 }
 
-// After an error, rules and memory may differ.
+// alter reloads all rules after an error, because the kernel's rules and this process's state may differ.
 func (r *Router) alter(do func() error) error {
 	if err := r.rules.change(do); err != nil {
 		return r.reload(err)
@@ -103,7 +104,7 @@ func (r *Router) Machine(name string) (netip.Addr, error) {
 	return netip.Addr{}, ErrUnknown
 }
 
-// Restricted omits machines with allow_all.
+// Restricted returns the policies of all machines except those with allow_all.
 func (r *Router) Restricted() map[netip.Addr]wire.HostEgress {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -123,15 +124,15 @@ func (r *Router) IsLetOut(machine netip.Addr) bool {
 	return s != nil && s.connected
 }
 
-// OnRelease registers for each removed machine's address, before its reuse.
+// OnRelease registers a function that gets each removed machine's address, before its reuse.
 func (r *Router) OnRelease(tell func(netip.Addr)) { r.onRelease = tell }
 
-// ReleaseInTurn makes Release hold a slot's lock from `turn`, whose holder can publish an address without a race with
-// reuse.
+// ReleaseInTurn makes Release hold the slot's lock from `turn`. A holder of that lock can publish a machine's address
+// without a race with its reuse.
 func (r *Router) ReleaseInTurn(turn func(slot string) (end func())) { r.releaseTurn = turn }
 
 func (r *Router) connect(s *slot) error {
-	r.remember(s, func() { s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen() }) // set before the machine can send
+	r.remember(s, func() { s.connected, s.outlet.counts = true, !s.outlet.matcher.IsOpen() }) // set before the rules permit the machine to send
 	err := r.alter(func() error {
 		conn := r.rules.conn
 		r.fitFlows(conn)
@@ -169,7 +170,7 @@ func (r *Router) disconnect(s *slot) error {
 	})
 }
 
-// Another program may have changed any rule.
+// reload replaces all rules, because another program may have changed any of them.
 func (r *Router) reload(why error) error {
 	slog.Warn("the rules of the machines' router are set again", "table", "ip "+r.table(), "error", why)
 	for s, outlet := range r.connectedOutlets() {

@@ -69,7 +69,7 @@ func TestUnderDenyAllAndAnEmptyAllowlistNothingLeavesAndItIsHeardAtOnce(t *testi
 	}
 }
 
-// The private addresses exist here, so only the router refuses them.
+// The private addresses exist in this network, so only the router refuses them.
 func TestUnderNoPolicyIsAnythingPrivateReached(t *testing.T) {
 	private := []string{"10.9.9.9", "172.16.5.5", "192.168.77.1", "169.254.169.254", "100.64.1.1", "168.63.129.16"}
 	w := openPoliced(t, mode("r1", wire.EgressAllowAll), private...)

@@ -9,8 +9,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// firewalld owns its table, so Berth asks it to trust the link, at runtime only. The instance's own table decides what
-// passes.
+// firewalld owns its table, so Berth requests that it trusts the link, at runtime only. The instance's own table still
+// decides which packets pass.
 type firewalld struct{ link string }
 
 const (
@@ -43,7 +43,7 @@ func (f firewalld) open() error {
 	return f.ask(firewalldPath, "zone.changeZoneOfInterface", &zone, firewalldTrusts, f.link)
 }
 
-// A zone in firewalld's permanent configuration stays.
+// close does not change a zone that firewalld's permanent configuration assigns to the link.
 func (f firewalld) close() error {
 	zone, err := f.zone()
 	if err != nil || zone != firewalldTrusts {
@@ -56,7 +56,7 @@ func (f firewalld) close() error {
 	return unlessGone(f.ask(firewalldPath, "zone.removeInterface", &zone, firewalldTrusts, f.link))
 }
 
-// A firewalld that has ended holds no rule of ours.
+// unlessGone ignores that firewalld is not running: its rules ended with it.
 func unlessGone(err error) error {
 	var failed dbus.Error
 	if errors.As(err, &failed) && failed.Name == "org.freedesktop.DBus.Error.ServiceUnknown" {

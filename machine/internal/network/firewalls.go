@@ -23,7 +23,7 @@ const (
 	FirewallByHand = "manual" // the operator writes the rules
 )
 
-// Firewall can drop forwarded packets: a packet must pass every table.
+// Firewall is another program's rules, which can drop forwarded packets: a packet must pass every table.
 type Firewall struct {
 	Name   string
 	State  string
@@ -31,7 +31,7 @@ type Firewall struct {
 	Recipe []string // commands that let machines' packets through, for manual use
 }
 
-// open may find some rules in place.
+// doorway is a firewall in which Berth can add rules. Some of the rules may exist when open is called.
 type doorway interface {
 	name() string
 	isOpen() (bool, error)
@@ -45,14 +45,16 @@ type firewalls struct {
 	said map[string]Firewall // last logged state, by name
 }
 
-// Firewalls is empty before the first check and without an uplink through the host.
+// Firewalls returns the results of the last check. It is empty before the first check, and if the uplink is not the
+// host.
 func (r *Router) Firewalls() []Firewall {
 	r.firewalls.mu.Lock()
 	defer r.firewalls.mu.Unlock()
 	return slices.Clone(r.firewalls.list)
 }
 
-// Legacy iptables sends no events, so checks are periodic. External programs can be slow, so this is in the background.
+// keepFirewalls checks periodically, because legacy iptables sends no events. It runs in the background, because
+// external programs can be slow.
 func (r *Router) keepFirewalls(ctx context.Context, rewritten <-chan struct{}) {
 	if r.config.Firewall == FirewallManual {
 		r.logClosing(r.closeFirewalls())

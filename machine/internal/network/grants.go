@@ -19,22 +19,23 @@ import (
 )
 
 const (
-	// Addresses stay reachable for twice the TTL, within these bounds, so a repeated question mostly changes nothing.
+	// An address is reachable for twice the TTL, within these bounds. So a repeated question mostly changes no rule.
 	usableMin = 30 * time.Second
 	UsableMax = 30 * time.Minute
-	// Grants in use are extended this early: otherwise a policy change would cut an allowed connection.
+	// Grants in use are extended this long before they expire. An expired grant would let a policy change cut an
+	// allowed connection.
 	keepAhead  = 30 * time.Second
 	grantsEach = 10 * time.Second
-	// The kernel's clock may lag behind ours.
+	// Expiry allows for this difference between the kernel's clock and this process's.
 	expiryDoubt = 5 * time.Second
 	forgetAfter = time.Hour
 
-	grantElementsMax   = 512 // per answer: ports times addresses
+	grantElementsMax   = 512 // maximum per answer: ports times addresses
 	outletElementsMax  = 8192
 	outletAddressesMax = 1024
 	outletAddressesMin = 64
 	addressNamesMax    = 64
-	grantsPerSecond    = 50 // per machine; questions that change nothing do not count
+	grantsPerSecond    = 50 // per machine; questions that change no rule are not counted
 	grantsBurst        = 250
 
 	namesBatch   = 100 // a comment holds 254 bytes, and one netlink attribute 64 KiB
@@ -48,7 +49,7 @@ var (
 
 type grant struct{ until map[string]time.Time }
 
-// Grant opens a name's addresses before the machine learns them, but never blocked ones.
+// Grant opens a name's addresses, before the resolver answers the machine. It never opens blocked addresses.
 func (r *Router) Grant(machine netip.Addr, name string, addresses []netip.Addr, usable time.Duration) error {
 	r.mu.RLock()
 	s := r.byIP[machine]
@@ -58,7 +59,7 @@ func (r *Router) Grant(machine netip.Addr, name string, addresses []netip.Addr, 
 	}
 	s.busy.Lock()
 	defer s.busy.Unlock()
-	if r.slotNamed(s.name) != s || !s.connected { // released, or not connected yet
+	if r.slotNamed(s.name) != s || !s.connected { // it was released, or is not connected yet
 		return ErrUnknown
 	}
 	name, ok := egress.Canonical(name)
@@ -104,7 +105,7 @@ func (r *Router) dueAddresses(s *slot, name string, addresses []netip.Addr, unti
 	return due
 }
 
-// The caller holds the slot's lock.
+// extend adds or renews grants. The caller must hold the slot's lock.
 func (r *Router) extend(s *slot, names map[string][]netip.Addr, now time.Time, last time.Duration) error {
 	outlet := s.outlet
 	changed := map[netip.Addr]bool{}
@@ -138,7 +139,7 @@ func (r *Router) extend(s *slot, names map[string][]netip.Addr, now time.Time, l
 	}
 	r.mu.Unlock()
 	if err := r.putElements(r.namesOf(s, outlet), before, outlet.elementsOf(changed, now)); err != nil {
-		return r.reload(err) // memory and rules would differ
+		return r.reload(err) // the rules may differ from the stored grants
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func (o outlet) elements(now time.Time) []nftables.SetElement {
 	return o.elementsOf(all, now)
 }
 
-// The next hostd restores the names from the comments.
+// elementsOf stores the names in the elements' comments, from which the next hostd restores them.
 func (o outlet) elementsOf(addresses map[netip.Addr]bool, now time.Time) (list []nftables.SetElement) {
 	for address := range addresses {
 		known := o.grants[address]
@@ -204,7 +205,7 @@ func (o outlet) elementsOf(addresses map[netip.Addr]bool, now time.Time) (list [
 	return list
 }
 
-// The machine asks again for names that do not fit.
+// asComment omits names that do not fit. After a restart of hostd, the machine has to ask for these again.
 func asComment(names []string) string {
 	text := ""
 	for _, name := range names {
@@ -294,7 +295,8 @@ func (r *Router) keepGrantsOf(s *slot, used map[netip.Addr]bool, now time.Time) 
 	return r.extend(s, names, now, 2*usableMin)
 }
 
-// An expired old element fails the transaction. Then elements go one by one.
+// putElements replaces elements in one transaction. If an old element has expired, that fails, and old elements are
+// removed one by one.
 func (r *Router) putElements(set *nftables.Set, old, put []nftables.SetElement) error {
 	err := r.replaceElements(set, old, put)
 	if !errors.Is(err, unix.ENOENT) {

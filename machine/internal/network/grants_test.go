@@ -23,7 +23,7 @@ func TestAnAddressEndsWithItsTimeAndStaysWhileAConnectionLasts(t *testing.T) {
 	if left := time.Until(ends); left > 2*usable || left < 2*usable-arrives {
 		t.Errorf("it ends in %s", left)
 	}
-	must(t, w.r.keepGrants(ends.Add(-time.Second))) // it sees the connection
+	must(t, w.r.keepGrants(ends.Add(-time.Second))) // keepGrants sees the open connection
 	if now := s.outlet.grants[netip.MustParseAddr(public)].last(); !now.After(ends) {
 		t.Errorf("it is not kept: %s, %s", now, ends)
 	}

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runsc's value: the kernel's default of 208 KiB drops packets at high rates.
+// This is runsc's value. The kernel's default of 208 KiB drops packets at high rates.
 const socketBufferBytes = 4 << 20
 
-// Handout is a socket for every frame, and what runsc would read in the namespace.
+// Handout is a socket that receives every frame of the link, with the values that runsc would read in the namespace.
 type Handout struct {
 	Place
 	Socket   *os.File
@@ -30,8 +30,8 @@ type Place struct {
 	Gateway netip.Addr
 }
 
-// HandOut takes the address from the namespace, whose kernel would answer the machine's packets. The caller closes the
-// socket.
+// HandOut removes the address from the namespace, because the namespace's kernel would answer the machine's packets.
+// The caller closes the socket.
 func (r *Router) HandOut(name string) (out *Handout, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		namespace, err := os.Open(r.machinePin(name))
@@ -58,7 +58,7 @@ func handOut(place Place) (*Handout, error) {
 		return nil, err
 	}
 	err = handle.AddrDel(link, &netlink.Addr{IPNet: ipNet(place.Address)})
-	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) { // a second call
+	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) { // a second call finds no address
 		return nil, fmt.Errorf("take address %s of %s: %w", place.Address, inside, err)
 	}
 	attributes := link.Attrs()
@@ -70,7 +70,7 @@ func handOut(place Place) (*Handout, error) {
 }
 
 func packetSocket(link int) (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // with a protocol, the socket would receive frames before it is bound
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: otherwise the socket would receive frames before it is bound
 	if err != nil {
 		return nil, fmt.Errorf("packet socket: %w", err)
 	}

@@ -60,8 +60,8 @@ type hostChain struct {
 	rules []words
 }
 
-// These protect the host's own and neighbouring addresses, also public ones, and machines from outsiders and the host's
-// users. They drop packets that the host redirects, such as to a container's port.
+// hostChains protect the host's own and neighbouring addresses, also public ones, from machines. They protect machines
+// from outsiders and the host's users. They drop packets that the host redirects, such as to a container's port.
 func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []hostChain {
 	link, network := r.name("h"), r.config.MachineNetwork
 	leaving := baseChain(table, "leaving", nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
@@ -85,7 +85,8 @@ func (r *Router) hostChains(table *nftables.Table, special *nftables.Set) []host
 	}
 }
 
-// Packets without a user belong to established connections.
+// callers restricts which local users may connect to machines. Packets without a user are of established connections,
+// so these are accepted first.
 func (r *Router) callers() (list []words) {
 	if len(r.config.Callers) == 0 {
 		return nil
@@ -112,7 +113,8 @@ func (r *Router) writeHostRules(conn *nftables.Conn, table *nftables.Table, neig
 	return nil
 }
 
-// Servers in a public network of the host may trust it.
+// neighbours returns the host's networks. Machines may not reach them, because servers in a public network of the host
+// may trust the host.
 func (r *Router) neighbours() ([]netip.Prefix, error) {
 	addresses, err := r.hostLinks.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
@@ -128,7 +130,8 @@ func (r *Router) neighbours() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// Another instance may need forwarding, and gets the note.
+// removeHostRules removes the instance's table. Another instance may need forwarding, so forwarding remains on and that
+// instance's table gets the note.
 func (r *Router) removeHostRules() error {
 	conn, err := nftables.New()
 	if err != nil {
@@ -171,7 +174,7 @@ func (r *Router) removeHostRules() error {
 	return setSysctl(forwarding, "0")
 }
 
-// Other programs may rely on forwarding that Berth turned on, so it stays on. "" if there are none.
+// whoForwards returns another program that may rely on forwarding, or "". If there is one, forwarding remains on.
 func whoForwards(conn *nftables.Conn) (string, error) {
 	if names, err := os.ReadFile("/proc/net/ip_tables_names"); err == nil && len(bytes.TrimSpace(names)) > 0 {
 		return "legacy iptables, tables " + strings.Join(strings.Fields(string(names)), ", "), nil
@@ -193,7 +196,8 @@ func whoForwards(conn *nftables.Conn) (string, error) {
 
 const forwarding = "net/ipv4/ip_forward"
 
-// An empty chain notes that Berth turned forwarding on. Neither survives a reboot.
+// An empty chain of this name notes that Berth turned forwarding on. Neither the chain nor forwarding survives a
+// reboot.
 const noteName = "forwarding_was_off"
 
 func noteForwarding(conn *nftables.Conn, table *nftables.Table) {

@@ -16,7 +16,8 @@ import (
 
 const keepEvery = 30 * time.Second
 
-// KeepHostRules restores what a firewall's restart removes, and adds new networks of the host, until the context ends.
+// KeepHostRules restores rules that a firewall's restart removed, and adds new networks of the host, until the context
+// ends.
 func (r *Router) KeepHostRules(ctx context.Context) {
 	if r.config.Uplink != UplinkHost {
 		r.logClosing(r.closeFirewalls())
@@ -51,7 +52,8 @@ func (r *Router) KeepHostRules(ctx context.Context) {
 	}
 }
 
-// After an overflow of the kernel's event queue, periodic checks continue.
+// watchRules reports changes of rules. The kernel's event queue may overflow and end the events; periodic checks find
+// later changes.
 func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 	monitor := nftables.NewMonitor()
 	conn, err := nftables.New()
@@ -64,7 +66,7 @@ func watchRules() (changes <-chan *nftables.MonitorEvents, stop func()) {
 	}
 	return changes, func() {
 		_ = monitor.Close()
-		for range changes { // drain, so that the monitor ends
+		for range changes { // drains the channel, so that the monitor can end
 		}
 	}
 }

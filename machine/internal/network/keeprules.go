@@ -19,7 +19,7 @@ var (
 	errNoSocket      = errors.New("the machines' router cannot be asked")
 )
 
-// KeepRules reloads changed rules, and extends grants in use, until the context ends.
+// KeepRules reloads rules that another program changed, and extends grants in use, until the context ends.
 func (r *Router) KeepRules(ctx context.Context) {
 	ticks := time.NewTicker(rulesEach)
 	defer ticks.Stop()
@@ -53,7 +53,7 @@ func (r *Router) assertRules() error {
 	return r.reload(err)
 }
 
-// The kernel's generation number grows with every transaction.
+// foreignChange compares the kernel's generation number, which grows with every transaction.
 func (t *rules) foreignChange() (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

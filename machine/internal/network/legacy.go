@@ -14,10 +14,10 @@ const programLegacy = "iptables-legacy"
 
 var errNoLegacyProgram = errors.New("there are rules of legacy iptables, and no program iptables-legacy to change them with")
 
-// nftables cannot see this table.
+// legacyTable is a table of legacy iptables, which nftables cannot read.
 type legacyTable struct{ xtables }
 
-// Listing would create a missing table.
+// findLegacy first checks that the table exists, because listing a missing table would create it.
 func (r *Router) findLegacy() ([]doorway, error) {
 	if !hasLegacyFilter() {
 		return nil, nil
@@ -44,7 +44,7 @@ func (r *Router) findLegacy() ([]doorway, error) {
 
 func hasLegacyFilter() bool {
 	names, err := os.ReadFile("/proc/thread-self/net/ip_tables_names")
-	return err == nil && slices.Contains(strings.Fields(string(names)), filterTable) // no file: the kernel has no such tables
+	return err == nil && slices.Contains(strings.Fields(string(names)), filterTable) // without the file, the kernel has no such tables
 }
 
 func findLegacyProgram() (string, error) {
@@ -93,7 +93,7 @@ func (r *Router) closeLegacy() error {
 	}
 	program, err := findLegacyProgram()
 	if err != nil {
-		return nil // without the program, none of our rules was added
+		return nil // without the program, Berth added no rules
 	}
 	tool, err := xtables{r, program}.tool()
 	if err != nil {

@@ -11,27 +11,29 @@ import (
 )
 
 const (
-	// For each machine. A 64 KiB segment counts once. More would take neighbours' CPU time, which the kernel charges to
-	// no machine.
+	// The limit of each machine; a segment of 64 KiB counts as one packet. More packets would take neighbours' CPU
+	// time, which the kernel charges to no machine.
 	packetsPerSecond = 100_000
-	// The resolver reads even datagrams that it does not answer.
+	// The resolver reads even datagrams that it does not answer, so the kernel limits them.
 	questionsPerSecond = 1000
 	questionsBurst     = 2000
 	questionStreamsMax = 256 // TCP connections to the resolver, including those that ended in the last two minutes
 
 	conntrackMaxFile    = "/proc/sys/net/netfilter/nf_conntrack_max"
 	conntrackMaxUnknown = 65_536
-	// Machines get a quarter of connection tracking.
+	// Machines may use a quarter of the connection tracking table.
 	conntrackShare = 4
-	// A machine may begin half its limit of TCP connections a minute; the kernel tracks ended ones two more. So it has
-	// at most 2.5 times its limit, and all machines less than two thirds of the table.
+	// A machine may begin half its limit of TCP connections a minute, and the kernel tracks ended connections for two
+	// more minutes. So a machine has at most 2.5 times its limit, and all machines less than two thirds of the table.
 	paceShare = 2
 )
 
-// The largest limit that keeps all connected machines within their share applies, or the last.
+// flowsMax lists the possible limits. The largest that keeps all connected machines within their share applies, or else
+// the last.
 var flowsMax = [...]int{4096, 1024, 256, 64}
 
-// Sets of all limits stay, so no count is lost at a change. A machine never has more flows than the limits' sum.
+// limits has sets for every limit of flowsMax, so that a change of the limit loses no count. A machine never has more
+// flows than the limits' sum.
 type limits struct {
 	packets, questions, streams *nftables.Set
 	flows, proxied              map[int]*nftables.Set
@@ -73,8 +75,8 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 			conn.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: exprs})
 		}
 	}
-	// connlimit omits ended TCP connections, which stay tracked for two minutes, but counts every flow of other
-	// protocols.
+	// The connlimit expression does not count ended TCP connections, which are tracked for two minutes. So new TCP
+	// connections have a rate limit. Of other protocols it counts every flow.
 	begun := func(pace *nftables.Set, most int) words {
 		return rule(protocol(unix.IPPROTO_TCP), fasterThan(pace, uint64(most), expr.LimitTimeMinute, uint32(most)), drop())
 	}
@@ -83,7 +85,7 @@ func (l *limits) writeFlows(conn *nftables.Conn, flowsOfEach int) {
 	write(l.newProxied, rule(over(l.proxied[flowsOfEach], uint32(proxied)), drop()), begun(l.proxiedPace[flowsOfEach], proxied), accept())
 }
 
-// The same transaction changes the number of connected machines.
+// fitFlows adapts the limit in the transaction that changes the number of connected machines.
 func (r *Router) fitFlows(conn *nftables.Conn) {
 	limits := &r.rules.limits
 	if fitting := r.flowsOfEach(); fitting != limits.flowsOfEach {
@@ -111,7 +113,7 @@ func (r *Router) flowsOfEach() int {
 	return flowsMax[len(flowsMax)-1]
 }
 
-// This includes the host and its containers.
+// conntrackMax is the size of the tracking table, which the host and its containers use, too.
 func (r *Router) conntrackMax() int {
 	if r.config.conntrackMax > 0 {
 		return r.config.conntrackMax

@@ -33,13 +33,13 @@ func deleteLink(handle *netlink.Handle, name string) error {
 	if err == nil {
 		err = handle.LinkDel(link)
 	}
-	if err != nil && !errors.Is(err, unix.ENODEV) { // the other end's namespace ended during the call
+	if err != nil && !errors.Is(err, unix.ENODEV) { // an error of the other end: its namespace ended during the call
 		return fmt.Errorf("remove link %s: %w", name, err)
 	}
 	return nil
 }
 
-// Half a pair, or a pair with a replaced namespace, is replaced.
+// ensurePair replaces a pair if one end is missing or is in a replaced namespace.
 func ensurePair(near *netlink.Handle, name string, far *os.File, farLinks *netlink.Handle, farName string, mtu int) (netlink.Link, error) {
 	link, err := near.LinkByName(name)
 	if err == nil {
@@ -75,7 +75,8 @@ func setUp(handle *netlink.Handle, name string, address netip.Addr) (netlink.Lin
 	return link, nil
 }
 
-// The kernel notices late that both ends are up. Until then packets drop, and a retry takes a second.
+// waitUp waits until the kernel has noticed that both ends are up. Before that packets are dropped, and a retry takes a
+// second.
 func waitUp(handle *netlink.Handle, name string) error {
 	for deadline := time.Now().Add(upBound); ; time.Sleep(200 * time.Microsecond) {
 		link, err := handle.LinkByName(name)
@@ -113,7 +114,8 @@ func (r *Router) openHost() (err error) {
 	return nil
 }
 
-// The router would receive the host's traffic.
+// checkFree refuses a machine network to which the host has a route, because the router would receive that traffic of
+// the host.
 func (r *Router) checkFree() error {
 	routes, err := r.hostLinks.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
@@ -142,7 +144,7 @@ func (r *Router) checkFree() error {
 	return nil
 }
 
-// Full packets then need no fragmentation.
+// pathMTU returns the MTU of the host's default route, so that full packets need no fragmentation.
 func pathMTU(handle *netlink.Handle) int {
 	routes, err := handle.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// No packet can leave the computer.
+// In this network namespace, no packet can leave the computer.
 func TestMain(m *testing.M) {
 	os.Exit(testns.Run(m, syscall.CLONE_NEWNET, onlyLoopback, forwardingOff))
 }
 
-// A service may have turned forwarding on, which a new namespace inherits.
+// A new namespace inherits forwarding, which a service may have turned on.
 func forwardingOff() error { return setSysctl(forwarding, "0") }
 
 func onlyLoopback() error {

@@ -94,7 +94,7 @@ func notOpening() words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: []byte{synchronize}}}
 }
 
-// The rules themselves also send resets.
+// resetting matches TCP resets, which the rules themselves also send.
 func resetting() words {
 	const flagsOffset, reset = 13, 0x04
 	return words{&expr.Payload{DestRegister: register1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
@@ -115,7 +115,7 @@ func state(bits uint32) words {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: register1, Data: make([]byte, 4)}}
 }
 
-// The destination was rewritten.
+// translated matches packets whose destination was rewritten.
 func translated() words {
 	const destination = 0x20
 	return words{&expr.Ct{Key: expr.CtKeySTATUS, Register: register1},
@@ -142,7 +142,7 @@ func drop() words       { return words{&expr.Counter{}, &expr.Verdict{Kind: expr
 func masquerade() words { return words{&expr.Masq{}} }
 func notrack() words    { return words{&expr.Notrack{}} }
 
-// Programs fail at once instead of timing out.
+// reset rejects a packet, so that programs fail at once instead of timing out.
 func reset() words {
 	return words{&expr.Counter{}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// ErrTaken: the address is in use, or no machine can have it.
+// ErrTaken means that the address is in use, or cannot be assigned to a machine.
 var ErrTaken = errors.New("the address is not free")
 
-// Move keeps link and socket. The sandbox must not have sent anything; the caller tells it the address.
+// Move gives the slot another address, on the same link and socket. The sandbox must not have sent anything; the caller
+// tells it the address.
 func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 	r.awaitLeft(wanted.Address)
 	err = r.withSlot(name, func(s *slot) error {
@@ -32,7 +33,8 @@ func (r *Router) Move(name string, wanted Wish) (to Place, err error) {
 
 const handOver = 50 * time.Millisecond
 
-// A machine restored right after its stop gets its address back.
+// awaitLeft waits for an address that another slot is releasing, so that a machine restored right after its stop gets
+// its address back.
 func (r *Router) awaitLeft(address netip.Addr) {
 	r.mu.RLock()
 	var left chan struct{}
@@ -51,8 +53,8 @@ func (r *Router) awaitLeft(address netip.Addr) {
 	}
 }
 
-// Leave makes machines that want the address wait for Release. It then rests from other owners; owner "": no machine
-// ran there.
+// Leave makes machines that want the address wait for Release. The address rests after that: for a while, only its last
+// owner can get it. owner "" means that no machine ran there, so the address does not rest.
 func (r *Router) Leave(name, owner string) { r.leave(name, owner) }
 
 func (r *Router) leave(name, owner string) {
@@ -84,8 +86,8 @@ func (r *Router) claim(s *slot, wanted Wish) (int, error) {
 	return index, nil
 }
 
-// The link always has an address, by which the next hostd finds the slot. The slot owns both until the last step, and
-// after a failure until its release.
+// move adds the new address before it removes the old one, because the next hostd finds the slot by an address. The
+// slot owns both addresses until the last step, and after a failure until its release.
 func (r *Router) move(s *slot, index int) error {
 	r.remember(s, func() { s.former = index })
 	name := r.machineLink(s.link)
@@ -135,7 +137,7 @@ func (r *Router) place(index int) Place {
 	return Place{Name: inside, Address: netip.PrefixFrom(r.address(index, 2), prefixLen), Gateway: r.address(index, 1)}
 }
 
-// There are as many numbers as addresses, so one is free.
+// freeLink always finds a number, because there are as many numbers as addresses.
 func (r *Router) freeLink(index int) int {
 	for r.usedLinks[index] {
 		if index++; index >= r.indexes() {
@@ -166,7 +168,8 @@ func (r *Router) ends() (map[int][]netip.Addr, error) {
 	return found, nil
 }
 
-// Two: a move was interrupted; none: the setup was.
+// indexesAt returns the slot's index and former index. Two addresses mean that a move was interrupted; none, that the
+// setup was.
 func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	for _, end := range ends {
 		if found, ok := r.indexOf(end.Next()); ok {
@@ -176,7 +179,8 @@ func (r *Router) indexesAt(ends []netip.Addr) (index, former int) {
 	return index, former
 }
 
-// Their setup was interrupted, or they are of another network and are only removed.
+// adoptBare adopts slots without an address. Their setup was interrupted, or they are of another network and are only
+// removed.
 func (r *Router) adoptBare(bare []*slot) error {
 	for _, s := range bare {
 		if s.index = s.link; !r.used[s.index] && r.slots[s.name] == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/resolver"
 )
 
-// NameSockets are in the router's namespace, so only machines ask.
+// NameSockets are the resolver's sockets. They are in the router's namespace, so only machines can reach them.
 type NameSockets struct{ UDP, TCP *os.File }
 
 func (s NameSockets) Close() {
@@ -24,7 +24,7 @@ func (s NameSockets) Close() {
 	s.TCP.Close()
 }
 
-// ListenForNames leaves a running resolver its own sockets.
+// ListenForNames makes new sockets at the same address. A running resolver can still use its own.
 func (r *Router) ListenForNames() (sockets NameSockets, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -72,7 +72,7 @@ func (r *Router) NamesSetup() resolver.Setup {
 	return setup
 }
 
-// WherePacketsLeave runs do in the host's network, or the uplink's.
+// WherePacketsLeave runs do in the network namespace of the uplink, which may be the host's.
 func (r *Router) WherePacketsLeave(do func() error) error {
 	if r.uplink == nil {
 		return do()
@@ -80,7 +80,8 @@ func (r *Router) WherePacketsLeave(do func() error) error {
 	return inNamespace(r.uplink, do)
 }
 
-// AskForName asks for the resolver's own reverse name, which is blocked, so no other server is asked.
+// AskForName checks that the resolver answers. It asks for the resolver's own reverse name: that is blocked, so no
+// other server is asked.
 func (r *Router) AskForName(within time.Duration) error {
 	question, err := dns.ReverseAddr(r.nameserver().String())
 	if err != nil {

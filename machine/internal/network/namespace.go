@@ -14,7 +14,8 @@ import (
 
 const nsfsMagic = 0x6e736673
 
-// do must start no goroutines that use the network. A socket stays in its namespace.
+// inNamespace runs do in another namespace. do must start no goroutines that use the network. A socket remains in the
+// namespace in which it was made.
 func inNamespace(namespace *os.File, do func() error) error {
 	return onForeignThread(func() error {
 		if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -24,8 +25,8 @@ func inNamespace(namespace *os.File, do func() error) error {
 	})
 }
 
-// A thread that cannot return is discarded. This must be rare: the first thread cannot end, and /proc/self would show a
-// foreign namespace for good.
+// onForeignThread runs do on a locked thread. A thread that cannot return to its namespace is discarded. This must be
+// rare: the first thread cannot end, and /proc/self would show another namespace for ever.
 func onForeignThread(do func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -46,7 +47,8 @@ func onForeignThread(do func() error) error {
 	return <-result
 }
 
-// The mount keeps the namespace alive; runsc and a later hostd find it there.
+// createNamespace mounts the new namespace at pin. The mount keeps the namespace alive, and runsc and a later hostd
+// open it there.
 func createNamespace(pin string) (*os.File, error) {
 	if err := os.WriteFile(pin, nil, 0o600); err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func handleIn(namespace *os.File, families ...int) (handle *netlink.Handle, err 
 	return handle, err
 }
 
-// IPv6 stays off until it is enforced like IPv4.
+// IPv6 is disabled, because no rules for it are enforced yet.
 func disableIPv6() error {
 	for _, which := range []string{"all", "default"} {
 		err := setSysctl("net/ipv6/conf/"+which+"/disable_ipv6", "1")
@@ -121,7 +123,7 @@ func disableIPv6() error {
 	return nil
 }
 
-// A container's /proc/sys may be read-only and already right.
+// setSysctl writes only a different value: a container's /proc/sys may be read-only and have the right value.
 func setSysctl(name, value string) error {
 	path := filepath.Join("/proc/sys", name)
 	text, err := os.ReadFile(path)

@@ -169,7 +169,7 @@ func TestAHandedOutLinkIsItsSocketsAlone(t *testing.T) {
 	frame := make([]byte, 2048)
 	n, err := out.Socket.Read(frame)
 	must(t, err)
-	// An ARP request, after the offload header and Ethernet's addresses.
+	// An ARP request (type 0x0806), after the offload header and Ethernet's addresses.
 	const header = 10 + 12
 	if n < header+2 || frame[header] != 0x08 || frame[header+1] != 0x06 {
 		t.Errorf("the socket saw %x", frame[:n])

@@ -74,7 +74,8 @@ func (c nftChain) recipe() []string {
 	return []string{insert + fmt.Sprintf("iifname %q accept", link), insert + fmt.Sprintf("oifname %q ct state established,related accept", link)}
 }
 
-// Any foreign rule of iptables counts, since not all can be read here.
+// matters reports whether the chain may drop machines' packets. In a chain of iptables any foreign rule counts, since
+// not all can be read here.
 func (c nftChain) matters() (bool, error) {
 	if c.chain.Policy != nil && *c.chain.Policy == nftables.ChainPolicyDrop {
 		return true, nil
@@ -97,7 +98,8 @@ func (c nftChain) rules(chain string) ([]*nftables.Rule, error) {
 	return rules, nil
 }
 
-// A rule with a condition does not match every packet. The kernel refuses jumps in a circle.
+// endsInDrop checks whether the last rule drops every packet; a rule with a condition does not. The recursion ends,
+// because the kernel refuses jumps in a circle.
 func (c nftChain) endsInDrop(chain string) (bool, error) {
 	rules, err := c.rules(chain)
 	if err != nil || len(rules) == 0 {
@@ -120,7 +122,7 @@ func (c nftChain) endsInDrop(chain string) (bool, error) {
 	return false, nil
 }
 
-// The instance's own table decides which packets may leave.
+// letThrough accepts all of a machine's packets here, because the instance's own table decides which may leave.
 func (r *Router) letThrough() []words {
 	link := r.name("h")
 	return []words{rule(from(link), isIPv4(), accept()), rule(to(link), isIPv4(), state(established), accept())}
@@ -171,7 +173,7 @@ func (r *Router) isOurs(rule *nftables.Rule) bool {
 	})
 }
 
-// The iptables program may be gone.
+// closeNft removes our rules directly, because the iptables program may have been removed.
 func (r *Router) closeNft(conn *nftables.Conn) error {
 	chains, err := conn.ListChains()
 	if err != nil {

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stray is an object without a slot.
+// Stray is a link or namespace that belongs to no slot.
 type Stray struct {
 	Name   string
 	Remove func() error
 }
 
-// Strays lists objects before it looks for slots: a slot is known from before its first object until its last is gone.
+// Strays lists objects before it reads the slots. A slot is listed before its first object exists and until its last is
+// gone.
 func (r *Router) Strays() ([]Stray, error) {
 	inside, err := r.strayLinks()
 	if err != nil {

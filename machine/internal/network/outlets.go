@@ -19,24 +19,24 @@ const (
 	refusalsPerSecond = 200 // rejects per machine; above this rate packets are dropped silently
 	refusalsBurst     = 400
 
-	openMark = 0 // of connections allowed under allow_all
+	openMark = 0 // the mark of connections allowed under allow_all
 )
 
-// Allowed connections carry the outlet's mark, and pass while it is current. After a change, the next packet either way
-// is checked again.
+// outlet is one machine's policy. Allowed connections have its mark and pass while that mark is current. After a
+// change, the next packet in either direction is checked again.
 type outlet struct {
 	matcher *egress.Matcher
 	mark    uint32
 	grants  map[netip.Addr]*grant
-	counts  bool // a chain and sets that count refusals exist
-	failed  bool // replaces a policy that could not be read
+	counts  bool // a chain and sets exist that count refusals
+	failed  bool // the stored policy could not be read, so this one replaces it
 }
 
 func openOutlet() outlet {
 	return outlet{matcher: egress.NewMatcher(egress.Default()), mark: openMark, grants: map[netip.Addr]*grant{}}
 }
 
-// Addresses of names that are still allowed stay reachable.
+// with keeps the grants, so that addresses of names that the new policy allows remain reachable.
 func (o outlet) with(p wire.HostEgress) outlet {
 	next := outlet{matcher: egress.NewMatcher(p), mark: openMark, grants: maps.Clone(o.grants), counts: o.counts}
 	for !next.matcher.IsOpen() && (next.mark == openMark || next.mark == o.mark) {
@@ -49,8 +49,8 @@ func (o outlet) isAllowlist() bool { return o.matcher.Policy.Mode == wire.Egress
 
 type outlets struct {
 	out, in  *nftables.Set // verdicts for packets of connections without the current mark
-	fresh    *nftables.Set // address . mark: connections that pass
-	refusers *nftables.Set // where refused packets of machines are counted
+	fresh    *nftables.Set // address . mark: connections with these pass
+	refusers *nftables.Set // verdicts that lead a machine's refused packets to its counters
 	refusals *nftables.Set // rate limit of rejects
 	proxied  *nftables.Set // address . port: verdicts for connections to secret ports
 }
@@ -64,7 +64,7 @@ const (
 	chainOpen     = "open"
 	chainAdmitted = "admitted"
 	chainRefused  = "refused"
-	// A peer on a forbidden connection gets a reject, and the machine one when it sends.
+	// On a forbidden connection, the peer gets a reject at once, and the machine when it sends.
 	chainRefusedIn = "refused_in"
 	chainSpecial   = "refused_special"
 )
@@ -118,7 +118,7 @@ func writeChain(conn *nftables.Conn, table *nftables.Table, name string, list ..
 	}
 }
 
-// The holder of a slot's lock may change it, so these are copies.
+// connectedOutlets returns copies, because the holder of a slot's lock may change the originals.
 func (r *Router) connectedOutlets() map[*slot]outlet {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -226,7 +226,7 @@ func (r *Router) removeOwn(conn *nftables.Conn, s *slot, o outlet) {
 	}
 }
 
-// A referenced chain cannot be removed.
+// removeChains empties all chains first, because a chain that a rule refers to cannot be removed.
 func removeChains(conn *nftables.Conn, table *nftables.Table, names ...string) {
 	for _, name := range names {
 		conn.FlushChain(&nftables.Chain{Table: table, Name: name})
@@ -236,7 +236,7 @@ func removeChains(conn *nftables.Conn, table *nftables.Table, names ...string) {
 	}
 }
 
-// With the mark, a new policy can exist next to the old one.
+// The name contains the mark, so that a new policy can exist next to the old one.
 func policyOf(s *slot, o outlet) string { return fmt.Sprintf("policy_%d_%08x", s.index, o.mark) }
 func refuserOf(s *slot) string          { return fmt.Sprintf("refused_%d", s.index) }
 

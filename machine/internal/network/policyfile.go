@@ -14,19 +14,19 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// policyFile is for the next hostd. Without a file, the default policy applies.
+// policyFile stores a policy for the next hostd. A slot without a file has the default policy.
 type policyFile struct {
 	Policy wire.HostEgress `json:"policy"`
 	Mark   uint32          `json:"mark"`
-	// Counts from before the last reload.
+	// Refusals that were counted before the last reload of the rules.
 	Refused []Refusal `json:"refused,omitempty"`
 }
 
 func (r *Router) policyDir() string             { return filepath.Join(r.config.RunDir, "egress") }
 func (r *Router) policyPath(slot string) string { return filepath.Join(r.policyDir(), slot+".json") }
 
-// The file precedes the rules: if hostd dies in between, connections are checked again. No machine survives a power
-// loss, so there is no sync.
+// writePolicy must precede the change of the rules. If hostd ends in between, the next one loads the new mark, and
+// connections are checked again. The file is not synced, because no machine survives a power loss.
 func (r *Router) writePolicy(s *slot, o outlet) error {
 	past := r.pastOf(s)
 	if reflect.DeepEqual(o.matcher.Policy, egress.Default()) && len(past) == 0 {
@@ -50,7 +50,7 @@ func (r *Router) removePolicy(slot string) error {
 	return nil
 }
 
-// With an unreadable file, a machine reaches nothing until a policy is set.
+// adoptPolicies reads the files. A machine whose file is unreadable can reach nothing until a policy is set.
 func (r *Router) adoptPolicies() error {
 	if err := os.MkdirAll(r.policyDir(), 0o700); err != nil {
 		return err

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// SecretsPort is at the nameserver's address. Only redirected connections get there.
+	// SecretsPort is the proxy's port at the nameserver's address. Only redirected connections can reach it.
 	SecretsPort = 3129
-	// The proxy's part of a machine's tracked connections, at a time and per minute.
+	// The proxy's part of a machine's tracked connections is one half, at a time and per minute.
 	proxiedShare = 2
 
 	chainProxied  = "proxied"
@@ -27,7 +27,8 @@ const (
 	proxiedSuffix = "_proxied"
 )
 
-// Refused packets are counted and rejected later. Packets from the proxy leave like machines' own.
+// leading sends connections to secret ports to the proxy. Packets to special addresses are accepted here; a later chain
+// counts and rejects them. Packets from the proxy leave like machines' own.
 func (r *Router) leading(special *nftables.Set) []words {
 	machines := fromAny(r.name("m"))
 	return []words{
@@ -37,13 +38,13 @@ func (r *Router) leading(special *nftables.Set) []words {
 	}
 }
 
-// Only redirected packets match. They need the current mark: a connection may be half open, or wait for the proxy, when
-// a narrower policy comes.
+// toSecrets matches only redirected packets. They also need the current mark: a connection may be half open or wait for
+// the proxy when a narrower policy is set.
 func (r *Router) toSecrets() words {
 	return rule(fromAny(r.name("m")), daddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), dport(SecretsPort), translated())
 }
 
-// Data that a server sends first stays out, too.
+// fromSecrets checks packets from the proxy, too, so that data that a server sends first is also rejected.
 func (r *Router) fromSecrets() []words {
 	said := rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_TCP), sport(SecretsPort), translated())
 	return []words{rule(said, inwards.marked(r.rules.outlets.fresh), accept()), rule(said, resetting(), accept()), rule(said, reset())}
@@ -78,7 +79,7 @@ func proxyWhatIsAllowed(o outlet, names, networks *nftables.Set) []words {
 	return list
 }
 
-// ListenForSecrets leaves a running proxy its own socket.
+// ListenForSecrets makes a new socket at the same address. A running proxy can still use its own.
 func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	listen := net.ListenConfig{Control: shareAddress}
 	listen.SetMultipathTCP(false)
@@ -98,15 +99,15 @@ func (r *Router) ListenForSecrets() (socket *os.File, err error) {
 	return socket, nil
 }
 
-// Inside runs do where packets pass the host like those of machines.
+// Inside runs do in the router's namespace, where packets pass the host's rules like those of machines.
 func (r *Router) Inside(do func() error) error { return inNamespace(r.namespace, do) }
 
-// TrackedByProxy is half of the machines' share.
+// TrackedByProxy is the number of tracked connections that the proxy may use, half of the machines' share.
 func (r *Router) TrackedByProxy() int { return r.conntrackMax() / conntrackShare / 2 }
 
 func (r *Router) Blocked() []netip.Prefix { return blockedNetworks(r.config) }
 
-// WithSecrets returns machines with redirected connections.
+// WithSecrets returns the machines whose connections to secret ports are redirected.
 func (r *Router) WithSecrets() map[netip.Addr]wire.SecretsOf {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -119,7 +120,7 @@ func (r *Router) WithSecrets() map[netip.Addr]wire.SecretsOf {
 	return found
 }
 
-// The kernel refuses a change without elements.
+// withElements skips an empty list, because the kernel refuses a change without elements.
 func withElements(change func(*nftables.Set, []nftables.SetElement) error, set *nftables.Set, elements []nftables.SetElement) error {
 	for batch := range slices.Chunk(elements, elementsBatch) {
 		if err := change(set, batch); err != nil {

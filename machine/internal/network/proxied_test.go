@@ -163,7 +163,7 @@ func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {
 				if what == "the server sends" {
 					from, to = to, from
 				}
-				_, _ = from.Write([]byte("still here")) // it may be reset already
+				_, _ = from.Write([]byte("still here")) // the connection may be reset already
 				must(t, from.SetReadDeadline(time.Now().Add(arrives)))
 				if _, err := from.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 					t.Errorf("%s, and is not told that it is refused: %v", what, err)
@@ -180,7 +180,7 @@ func TestAConnectionThatWaitsForTheProxyEndsWithItsPolicy(t *testing.T) {
 	}
 }
 
-// For the machine's own kernel the connection is established.
+// The machine's own kernel already considers this connection established.
 func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 	for name, next := range narrower() {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestAHalfOpenConnectionToTheProxyEndsWithItsPolicy(t *testing.T) {
 			defer conn.Close()
 			w.withSecrets(next, 443)
 			release()
-			_, _ = conn.Write([]byte("still here")) // it may be reset already
+			_, _ = conn.Write([]byte("still here")) // the connection may be reset already
 			must(t, conn.SetReadDeadline(time.Now().Add(arrives)))
 			if n, err := conn.Read(make([]byte, 1)); n > 0 || isTimeout(err) {
 				t.Errorf("%d bytes of the proxy's, %v", n, err)

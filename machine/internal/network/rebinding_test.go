@@ -107,7 +107,7 @@ func arrivals(t *testing.T, namespace *os.File, address string, port string) *at
 	return count
 }
 
-// The owner of an allowed name lets it resolve to private addresses later.
+// The owner of an allowed name may later make it resolve to private addresses.
 func TestAnAllowedNameThatIsReboundToPrivateAddressesLeadsToNone(t *testing.T) {
 	private := []string{"10.9.9.9", "169.254.169.254", "192.168.77.1", "127.0.0.1"}
 	uplink := testNamespace(t, public, nameserver, private[0], private[1], private[2])

@@ -18,12 +18,12 @@ import (
 
 const (
 	refusalsKept = 24 * time.Hour
-	refusalsMax  = 256 // addresses of one machine; further ones are not counted
+	refusalsMax  = 256 // maximum of counted addresses of one machine
 )
 
 type Refusal struct {
 	Address  netip.Addr
-	Port     uint16 // 0 if the protocol has none
+	Port     uint16 // 0 if the protocol has no ports
 	Protocol string
 	Names    []string `json:"-"`
 	Count    int64
@@ -33,7 +33,7 @@ type Refusal struct {
 
 var refusalType = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
 
-// One set keeps entries since the last packet, the other since the first.
+// writeRefuser makes two sets: in one, an entry's age is the time since its last packet, in the other since its first.
 func (r *Router) writeRefuser(conn *nftables.Conn, s *slot) error {
 	last, first := r.refusalSets(s)
 	for _, set := range []*nftables.Set{last, first} {
@@ -74,7 +74,7 @@ func (r *Router) refusalSets(s *slot) (last, first *nftables.Set) {
 	return set("refused_last"), set("refused_first")
 }
 
-// Refusals returns the latest first.
+// Refusals returns a machine's refused addresses, the latest first.
 func (r *Router) Refusals(name string) (list []Refusal, err error) {
 	err = r.withSlot(name, func(s *slot) error {
 		var counted []Refusal
@@ -109,7 +109,7 @@ func (r *Router) countedRefusals(s *slot, now time.Time) (list []Refusal, err er
 		address, _ := netip.AddrFromSlice(element.Key[:4])
 		one := Refusal{Address: address, Protocol: protocolName(element.Key[4]), Port: binary.BigEndian.Uint16(element.Key[8:]), Count: int64(element.Counter.Packets),
 			First: began[string(element.Key)], Last: now.Add(element.Expires - refusalsKept)}
-		if one.First.IsZero() { // it was more than refusalsKept ago
+		if one.First.IsZero() { // the first packet came more than refusalsKept ago
 			one.First = now.Add(-refusalsKept)
 		}
 		list = append(list, one)
@@ -162,10 +162,11 @@ type refusalKey struct {
 
 func (one Refusal) key() refusalKey { return refusalKey{one.Address, one.Port, one.Protocol} }
 
-// The kernel reports ages, so a computed begin varies.
+// The kernel reports ages, so the computed time of the first packet varies by a little.
 const beginDoubt = 2 * time.Second
 
-// A stable begin tells a reader that counts continue.
+// withBegin returns the previously reported time if it differs only by this variation. A reader can then add up counts
+// of the same entry.
 func (s *slot) withBegin(list []Refusal) []Refusal {
 	began := map[refusalKey]time.Time{}
 	for i := range list {
@@ -173,7 +174,7 @@ func (s *slot) withBegin(list []Refusal) []Refusal {
 		if said, ok := s.began[one.key()]; ok && said.Sub(one.First).Abs() < beginDoubt {
 			one.First = said
 		}
-		if one.Last.Before(one.First) { // caused by the same jitter
+		if one.Last.Before(one.First) { // caused by the same variation
 			one.Last = one.First
 		}
 		began[one.key()] = one.First

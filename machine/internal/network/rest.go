@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Wish is the address in a guest's memory, and its owner.
+// Wish is the address that a guest has in its memory, and the guest's owner.
 type Wish struct {
 	Address netip.Addr
 	Owner   string
 }
 
-// UnknownOwner makes an address rest from every machine.
+// UnknownOwner as an address's last owner makes it rest for all machines.
 const UnknownOwner = "?"
 
-// A released address rests from other owners: parts of the service act on the old owner for a while, and their packets
-// must not reach another tenant. Addresses go round, so one rests for restFor while others are free. Otherwise the
-// longest rested is assigned, after restLeast. So starts do not fail, and a tenant's many starts cannot shorten
-// another's rest. These delays must be shorter than restLeast:
+// A released address rests: no other owner gets it for a while. Parts of the service still act on the old owner, and
+// their packets must not reach another tenant. While other addresses are free, an address rests for restFor. Otherwise
+// the longest rested is assigned, after restLeast at the earliest. So starts do not fail, and many starts of one tenant
+// cannot shorten another's rest below restLeast. These delays must be shorter than restLeast:
 //
 //   - the cell reconnects to hostd and learns of the machine's death: 2 s;
 //   - a link of the cell that has not learned it: 5 tries of 2.2 s;
@@ -41,13 +41,14 @@ type rested struct {
 
 func (r *Router) restLeast() time.Duration { return cmp.Or(r.config.restLeast, restLeast) }
 
-// The caller holds r.mu.
+// restsFrom reports whether the address must not be given to this owner yet. The caller must hold r.mu.
 func (r *Router) restsFrom(index int, owner string, now time.Time) bool {
 	last, rests := r.resting[index]
 	return rests && now.Sub(last.since) < restFor && (owner == "" || owner == UnknownOwner || last.owner != owner)
 }
 
-// If all rest, this is the longest rested, with its remaining time. The caller holds r.mu.
+// freeIndex returns a free address. If all free ones rest, it returns the longest rested, with its remaining time. The
+// caller must hold r.mu.
 func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok bool) {
 	for range r.indexes() - firstIndex {
 		if r.next++; r.next >= r.indexes() {
@@ -69,7 +70,7 @@ func (r *Router) freeIndex(now time.Time) (index int, wait time.Duration, ok boo
 	return index, max(0, r.restLeast()-now.Sub(r.resting[index].since)), true
 }
 
-// A file tells the next hostd.
+// rest writes a file for each resting address, from which the next hostd continues the rest.
 func (r *Router) rest(s *slot, now time.Time) error {
 	r.mu.RLock()
 	owner, indexes := s.owner, []int{s.index, s.former}
@@ -103,7 +104,8 @@ func (r *Router) endRests(now time.Time) (err error) {
 	return err
 }
 
-// After the clock was set back, a file may be from the future.
+// adoptRests reads the files of an earlier hostd. If the clock was set back, a file's time may be in the future, which
+// is treated as now.
 func (r *Router) adoptRests() error {
 	if err := os.MkdirAll(r.restDir(), 0o700); err != nil {
 		return err
@@ -117,7 +119,7 @@ func (r *Router) adoptRests() error {
 		path := filepath.Join(r.restDir(), entry.Name())
 		address, _ := netip.ParseAddr(entry.Name())
 		index, ok := r.indexOf(address)
-		if !ok { // of another machine network
+		if !ok { // the address is of another machine network
 			err = errors.Join(err, os.Remove(path))
 			continue
 		}

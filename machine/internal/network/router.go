@@ -38,7 +38,7 @@ type Config struct {
 	Callers        []uint32     // users in addition to root who may connect to machines; empty: every user may
 	Resolvers      []string     // address or address:port; default: those of the host's /etc/resolv.conf (UplinkHost only)
 
-	// For tests.
+	// These fields are set in tests only.
 	documentation    bool // 203.0.113.0/24 is public behind the host, too
 	conntrackMax     int  // instead of the computer's limit
 	handOver         time.Duration
@@ -56,7 +56,7 @@ const (
 	machinesMax   = 1 << 16 // five digits in a link's name
 	inside        = "eth0"
 	linkMTU       = 1500
-	adoptRetries  = 5 // a dump is interrupted when links change
+	adoptRetries  = 5 // a kernel's listing is interrupted, and so repeated, when links change
 )
 
 var (
@@ -102,16 +102,16 @@ type slot struct {
 
 	// guarded by Router.mu:
 	index     int           // of its address; nowhere while it has none
-	former    int           // of a second address that is reserved during a move; else nowhere
+	former    int           // of a second address that is reserved during a move; nowhere at other times
 	left      chan struct{} // closed when its address is free; nil before Leave
-	owner     string        // of the machine that ran here; "" before Leave
+	owner     string        // owner of the machine that ran here; "" before Leave
 	connected bool
 	outlet    outlet    // changed only by the holder of busy
-	past      []Refusal // counts of removed sets
+	past      []Refusal // refusals that were counted in removed sets
 }
 
-// Open makes or adopts the router. One transaction replaces the rules, with existing machines', so that no packet meets
-// a gap.
+// Open makes or adopts the router. One transaction replaces the rules, including those of existing machines, so that
+// rules apply to every packet.
 func Open(ctx context.Context, c Config) (*Router, error) {
 	if err := check(c); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func Open(ctx context.Context, c Config) (*Router, error) {
 	return r, r.run(ctx, r.openHost, r.checkFree, r.openNamespace, r.refuseMove, r.joinHost, r.joinUplink, r.adopt, r.adoptRests, r.adoptPolicies, r.openRules, r.openHostRules)
 }
 
-// OpenToRemove suffices for Close. It needs no uplink, and the settings need not fit.
+// OpenToRemove returns a Router that supports only Close. It needs no uplink, and accepts another machine network.
 func OpenToRemove(ctx context.Context, c Config) (*Router, error) {
 	if err := check(c); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (r *Router) openNamespace() error {
 	})
 }
 
-// Existing machines' addresses belong to the old network.
+// refuseMove refuses another machine network while machines exist, because their addresses belong to the old network.
 func (r *Router) refuseMove() error {
 	link, err := r.links.LinkByName(r.name("r"))
 	if isNoLink(err) {
@@ -218,7 +218,7 @@ func (r *Router) refuseMove() error {
 	return nil
 }
 
-// A crash may have lost a slot's link or pin.
+// adopt lists the slots of an earlier hostd. A slot may lack a link or pin after a crash.
 func (r *Router) adopt() error {
 	links, err := r.listLinks()
 	if err != nil {
@@ -281,7 +281,7 @@ func (r *Router) removeStrayPins() error {
 
 func (r *Router) know(s *slot) {
 	r.slots[s.name], r.byIP[r.address(s.index, 2)], r.usedLinks[s.link] = s, s, true
-	r.used[s.index], r.used[s.former] = true, true // index `nowhere` belongs to no slot
+	r.used[s.index], r.used[s.former] = true, true // true for index nowhere, too, which belongs to no slot
 }
 
 func (r *Router) forget(s *slot) {
@@ -289,7 +289,7 @@ func (r *Router) forget(s *slot) {
 	delete(r.usedLinks, s.link)
 }
 
-// Close also ends running machines' networks.
+// Close removes the router and the networks of all machines, also of running ones.
 func (r *Router) Close() error {
 	slots, err := r.List()
 	for _, slot := range slots {
@@ -331,7 +331,7 @@ func (r *Router) indexes() int            { return min(1<<(30-r.config.MachineNe
 func (r *Router) hostAddress() netip.Addr { return r.address(0, 1) }
 func (r *Router) nameserver() netip.Addr  { return r.address(0, 2) }
 
-// host 1 is the router's or host's end.
+// address returns an address of a /30: host 1 is the router's or host's end, host 2 the machine.
 func (r *Router) address(index, host int) netip.Addr {
 	var address [4]byte
 	binary.BigEndian.PutUint32(address[:], uint32(number(r.config.MachineNetwork.Addr())+index*addressesEach+host))

@@ -31,7 +31,7 @@ type rules struct {
 	outlets   outlets
 	traffic   traffic
 
-	generation uint32 // of the rules, after our last transaction
+	generation uint32 // number of the rules after this process's last transaction
 	broken     atomic.Bool
 }
 
@@ -83,7 +83,7 @@ func (r *Router) loadRules() error {
 	return r.rules.takeGeneration()
 }
 
-// An older version had a table for both families.
+// closeIPv6 also removes the table of an older version, which had one for both families.
 func (r *Router) closeIPv6(conn *nftables.Conn) {
 	older := &nftables.Table{Name: r.table(), Family: nftables.TableFamilyINet}
 	conn.AddTable(older)
@@ -94,7 +94,7 @@ func (r *Router) closeIPv6(conn *nftables.Conn) {
 	conn.AddRule(&nftables.Rule{Table: table, Chain: arriving, Exprs: drop()})
 }
 
-// The table may exist or not.
+// replaceTable empties a table that may or may not exist: it is added, so that the deletion succeeds, and added again.
 func replaceTable(conn *nftables.Conn, table *nftables.Table) {
 	conn.AddTable(table)
 	conn.DelTable(table)
@@ -197,7 +197,8 @@ func baseChain(table *nftables.Table, name string, hook *nftables.ChainHook, pri
 	return &nftables.Chain{Table: table, Name: name, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: priority, Policy: &policy}
 }
 
-// Before connection tracking, spoofed packets are cheap, and DNS questions cannot fill the table.
+// These rules come before connection tracking. So spoofed packets cost little, and DNS questions cannot fill the
+// tracking table.
 func (r *Router) arriving() []words {
 	machines := fromAny(r.name("m"))
 	return []words{
@@ -212,7 +213,7 @@ func (r *Router) answers() []words {
 	return []words{rule(toAny(r.name("m")), saddrIs(r.nameserver()), protocol(unix.IPPROTO_UDP), sport(dnsPort), notrack())}
 }
 
-// The router accepts only DNS. A machine that is not connected is rejected at once.
+// The router accepts only DNS. A machine that is not connected is rejected at once, so programs do not wait.
 func (r *Router) questions() []words {
 	toNames := rule(fromAny(r.name("m")), daddrIs(r.nameserver()))
 	datagram, stream := rule(toNames, protocol(unix.IPPROTO_UDP), dport(dnsPort)), rule(toNames, protocol(unix.IPPROTO_TCP), dport(dnsPort))
@@ -230,14 +231,15 @@ func (r *Router) questions() []words {
 	}
 }
 
-// With the current mark, a packet costs one lookup, however many rules there are.
+// A packet of a connection with the current mark costs one lookup, however many rules there are.
 func (r *Router) passing(special *nftables.Set) []words {
 	machines, toMachines := fromAny(r.name("m")), toAny(r.name("m"))
 	list := []words{
 		rule(state(expr.CtStateBitINVALID), drop()),
 		rule(from(r.name("r")), toMachines, saddrIs(r.hostAddress()), state(expr.CtStateBitNEW|established), accept()),
 		rule(machines, to(r.name("r")), daddrIs(r.hostAddress()), state(established), accept()),
-		// Late packets of a host's forgotten connection are not the machine's wish.
+		// A late packet of a connection that the host has forgotten is only dropped. It is no attempt of the machine to
+		// reach the host, so it must not be counted as refused.
 		rule(machines, daddrIs(r.hostAddress()), protocol(unix.IPPROTO_TCP), notOpening(), drop()),
 		rule(machines, daddrInSet(special), goTo(chainSpecial)),
 	}
@@ -279,7 +281,8 @@ func (t *rules) remove(set *nftables.Set, key []byte) error {
 	return err
 }
 
-// The transaction must not be empty. Unread answers may follow an error, hence the new socket.
+// change runs do and sends its commands in one transaction, which must not be empty. After an error the socket is
+// replaced, because it may contain unread answers.
 func (t *rules) change(do func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -304,7 +307,7 @@ func (t *rules) ensureOpen() error {
 	return nil
 }
 
-// A transaction has an answer for each chain, set, rule and batch.
+// The receive buffer must hold an answer for each chain, set, rule and batch of a transaction.
 const socketBytes = 16 << 20
 
 func (t *rules) reopen() error {
@@ -324,7 +327,7 @@ func largeBuffers(conn *netlink.Conn) error {
 
 func (t *rules) close() {
 	if t.conn != nil {
-		_ = t.conn.CloseLasting() // nothing is pending, or the transaction is abandoned
+		_ = t.conn.CloseLasting() // nothing is pending, or the transaction is abandoned on purpose
 	}
 	if t.asks != nil {
 		_ = t.asks.Close()

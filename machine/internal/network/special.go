@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/egress"
 )
 
-// documentation is never routed on the internet. Tests use it as public.
+// documentation is never routed on the internet, so tests use it as a public network.
 const documentation = "203.0.113.0/24"
 
 type span struct{ first, last uint32 }
@@ -23,7 +23,7 @@ func blockedNetworks(c Config) []netip.Prefix {
 	return networks
 }
 
-// An interval set requires disjoint, sorted spans that are not adjacent.
+// specialRanges joins overlapping networks: an interval set requires sorted, disjoint spans that are not adjacent.
 func specialRanges(c Config, more ...netip.Prefix) []span {
 	return spansOf(append(blockedNetworks(c), more...))
 }

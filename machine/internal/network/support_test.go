@@ -177,7 +177,7 @@ func echoes(conn net.Conn, within time.Duration) bool {
 	return err == nil
 }
 
-// The first may be late: after a spoofed packet, an unanswered ARP request is repeated after a second.
+// The first packet may be late: after a spoofed packet, an unanswered ARP request is repeated after a second.
 func receive(t *testing.T, namespace *os.File, port int) func(first time.Duration) map[netip.AddrPort]int {
 	t.Helper()
 	var conn *net.UDPConn

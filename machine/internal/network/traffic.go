@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Traffic is bytes of allowed IP packets, without the host's.
+// Traffic counts the bytes of allowed IP packets. Packets to and from the host are not included.
 type Traffic struct{ Received, Sent int64 }
 
-// The table survives a reload of the rules.
+// traffic is a separate table, so that its counts survive a reload of the rules.
 type traffic struct {
 	table          *nftables.Table
 	sent, received *nftables.Set
@@ -29,7 +29,7 @@ func (r *Router) defineTraffic() {
 	r.rules.traffic = traffic{table, set("sent"), set("received")}
 }
 
-// Only accepted packets come here. Traffic with the host and DNS are the service's and do not count.
+// Only accepted packets come here. Traffic with the host and DNS is the service's, so it is not counted.
 func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	t := r.rules.traffic
 	conn.AddTable(t.table)
@@ -44,7 +44,7 @@ func (r *Router) writeTraffic(conn *nftables.Conn) error {
 	}
 	out, in := count(outwards, t.sent), count(inwards, t.received)
 	r.countAt(conn, "passing", nftables.ChainHookForward,
-		rule(sender, translated(), out), rule(receiver, translated(), in), // redirected connections count, even if one end is the host's address
+		rule(sender, translated(), out), rule(receiver, translated(), in), // redirected connections are counted, even if one end is the host's address
 		rule(sender, daddrIs(r.hostAddress()), accept()), rule(receiver, saddrIs(r.hostAddress()), accept()),
 		rule(sender, out), rule(receiver, in))
 	r.countAt(conn, "arriving", nftables.ChainHookInput, rule(sender, translated(), out))
@@ -72,7 +72,7 @@ func (r *Router) Traffic(name string) (found Traffic, err error) {
 	return found, err
 }
 
-// The address's next machine must start at zero.
+// forgetTraffic removes the counts, because the next machine at the address must start at zero.
 func (r *Router) forgetTraffic(address netip.Addr) error {
 	for _, set := range []*nftables.Set{r.rules.traffic.sent, r.rules.traffic.received} {
 		bytes, err := r.rules.bytesOf(set, address)
@@ -105,7 +105,7 @@ func (r *Router) forgetStrayTraffic() error {
 	return nil
 }
 
-// There may be thousands of elements.
+// bytesOf asks for one element, because the set may contain thousands.
 func (t *rules) bytesOf(set *nftables.Set, address netip.Addr) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +149,7 @@ func elementQuestion(set *nftables.Set, key []byte) (netlink.Message, error) {
 		Data:   append([]byte{unix.AF_INET, unix.NFNETLINK_V0, 0, 0}, data...)}, err
 }
 
-// A missing attribute gives -1.
+// counterIn returns -1 if an attribute is missing.
 func counterIn(data []byte, path ...uint16) (int64, error) {
 	attributes, err := netlink.NewAttributeDecoder(data)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestOfTheHostsUsersOnlyThoseNamedReachMachines(t *testing.T) {
 	}
 }
 
-// The kernel takes the owner when a socket is made.
+// The kernel sets a socket's owner at its creation.
 func dialAs(uid int, address string, port int, within time.Duration) error {
 	return onForeignThread(func() error {
 		if _, err := unix.SetfsuidRetUid(uid); err != nil {

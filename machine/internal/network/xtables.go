@@ -17,14 +17,14 @@ const (
 
 	filterTable  = "filter"
 	forwardChain = "FORWARD"
-	dockerChain  = "DOCKER-USER" // Docker keeps it first in FORWARD and does not change its rules
+	dockerChain  = "DOCKER-USER" // Docker places it first in FORWARD and does not change its rules
 
 	xtablesLockSeconds = 5 // another program may hold the lock of legacy iptables
 )
 
 func (r *Router) xtablesChain() string { return "BERTH-" + r.config.Instance }
 
-// The variant's own program writes the rules, but cannot list foreign content.
+// xtables writes rules with the variant's own program, which cannot list rules of other programs.
 type xtables struct {
 	r       *Router
 	program string
@@ -48,8 +48,8 @@ func (x xtables) tool() (*iptables.IPTables, error) {
 	return iptables.New(iptables.Path(x.program), iptables.Timeout(xtablesLockSeconds))
 }
 
-// A stopped Docker leaves its chain behind, and a flush of FORWARD removes every jump to it, so a rule there is not
-// enough.
+// open adds a jump to FORWARD, too, not only to Docker's chain: a stopped Docker leaves its chain, and a flush of
+// FORWARD removes every jump to that chain.
 func (x xtables) open() error {
 	tool, err := x.tool()
 	if err != nil {
@@ -101,7 +101,7 @@ func (x xtables) chainIsFull(tool *iptables.IPTables) (bool, error) {
 	return true, nil
 }
 
-// Checks read nftables directly, without a process.
+// nftTables is iptables' table in nftables. Its checks read nftables directly, which needs no process.
 type nftTables struct {
 	nftChain
 	xtables xtables
@@ -141,7 +141,8 @@ func accepts(rule *nftables.Rule) bool {
 	})
 }
 
-// Another program may have made an unreadable table natively, under iptables' names.
+// If iptables cannot list the table, another program may have made it natively under iptables' names. Then rules are
+// added by nftables.
 func (t nftTables) open() error {
 	tool, err := t.xtables.tool()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Must run last, hence the file name: a namespace keeps a legacy iptables table for good. Code that turns forwarding
-// off then takes it for a foreign one.
+// This file's name makes its tests run last. A namespace keeps a legacy iptables table for good, and code that turns
+// forwarding off would mistake the table for another program's.
 
-// Rule sets of other programs, reduced to forwarding. Ours stand between theirs in FORWARD.
+// Forwarding rules of other programs. Berth's own rules stand between these in FORWARD.
 const (
 	dockerRules = `*filter
 :INPUT ACCEPT [0:0]

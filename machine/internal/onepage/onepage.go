@@ -1,8 +1,8 @@
-// Package onepage keeps small texts in files that are rewritten in place.
+// Package onepage stores small texts in files that are rewritten in place.
 //
-// A rename over an existing file makes ext4 write the new file at once (auto_da_alloc), which costs waiting callers 0.5 to 1.5 ms. These
-// files need not survive a power cut, only the death of their writer. One write of one page does: the kernel checks for fatal signals
-// between pages, not within one.
+// A rename over an existing file makes ext4 write the new file at once (auto_da_alloc), which costs waiting callers 0.5
+// to 1.5 ms. These files must survive the death of their writer, but not a power cut. One write of one page is enough
+// for that: the kernel checks for fatal signals between pages, not within one.
 package onepage
 
 import (
@@ -12,9 +12,9 @@ import (
 
 const pageBytes = 4096
 
-// Write replaces the content of path with text, padded with spaces to one page; readers trim them or, as JSON, ignore them. The file is
-// private to its owner. A longer text is written by a rename. After a kill the file has all of the old text or all of the new one; a
-// concurrent reader may see a mix.
+// Write replaces the content of path with text, padded with spaces to one page; readers trim them or, as JSON, ignore
+// them. The file is private to its owner. A longer text is written by a rename. After a kill the file contains the
+// whole old or the whole new text; a concurrent reader may see a mix.
 func Write(path string, text []byte) error {
 	if len(text) > pageBytes {
 		return replace(path, text)
@@ -32,7 +32,7 @@ func Write(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() != pageBytes { // an in-place write would leave or need other pages
+	if info.Size() != pageBytes { // an in-place write would need another number of pages
 		return replace(path, page)
 	}
 	_, err = file.WriteAt(page, 0)

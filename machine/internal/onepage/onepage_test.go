@@ -43,7 +43,7 @@ func TestAnEarlierFileOfAnotherSizeIsReplaced(t *testing.T) {
 	}
 }
 
-// The second text overwrites the first in place, which avoids the wait.
+// Write replaces the text in place, because a rename would wait for the disk.
 func TestAPageIsRewrittenWhereItIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
 	inode := func() uint64 {

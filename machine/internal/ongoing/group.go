@@ -1,4 +1,4 @@
-// Package ongoing counts background work.
+// Package ongoing counts work in the background, so that a caller can wait for its end.
 package ongoing
 
 import "sync"
@@ -7,7 +7,7 @@ import "sync"
 type Group struct {
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // nil: no waiter
+	idle  chan struct{} // nil if no goroutine waits
 }
 
 func (g *Group) Go(f func()) {

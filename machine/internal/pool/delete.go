@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeleteSubvolume removes a disk, if it exists. Its space is released in the background.
+// DeleteSubvolume removes a disk, if it exists. The kernel releases the disk's space in the background.
 func (p *Pool) DeleteSubvolume(path string) error {
 	if _, err := p.workspaceOf(path); err != nil {
 		return err
@@ -40,8 +40,7 @@ func (p *Pool) destroy(path string) error {
 	return nil
 }
 
-// DeleteWorkspace removes the workspace, if it exists, in one durable step; EmptyTrash finishes an interrupted
-// deletion.
+// DeleteWorkspace removes the workspace, if any, in one durable step. EmptyTrash finishes interrupted deletions.
 func (p *Pool) DeleteWorkspace(workspace string) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
@@ -67,8 +66,8 @@ func (p *Pool) remove(dir string) error {
 	return p.deleteFromTrash(context.Background(), grave)
 }
 
-// EmptyTrash finishes interrupted deletions, not running ones, and removes unused quota groups. One failure stops no
-// other.
+// EmptyTrash finishes interrupted deletions and removes unused quota groups. It omits deletions that are running, and
+// one failure does not stop the others.
 func (p *Pool) EmptyTrash(ctx context.Context) error {
 	entries, err := os.ReadDir(p.trash())
 	for _, entry := range entries {
@@ -107,16 +106,16 @@ func (p *Pool) deleteFromTrash(ctx context.Context, grave string) error {
 		return err
 	}
 	if groupErr != nil {
-		return nil // deleted before it had a group
+		return nil // the workspace was deleted before it had a group
 	}
-	// The group is busy until the kernel's cleaner has released the data; the next sweep retries.
+	// The group is busy until the kernel's cleaner has released the data. The next sweep tries again.
 	if err := removeGroup(p.root, group); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("remove the quota group of a deleted workspace: %w", err)
 	}
 	return nil
 }
 
-// removeTree never descends into a subvolume: its content belongs to a guest.
+// removeTree never descends into a subvolume, because the subvolume's content belongs to a guest.
 func (p *Pool) removeTree(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -145,7 +144,7 @@ func (p *Pool) removeEntry(ctx context.Context, path string) error {
 	}
 }
 
-// DropHalfMade removes unfinished disks and volumes of an earlier run. It must precede CreateDisk.
+// DropHalfMade removes unfinished disks and volumes of an earlier process. It must be called before CreateDisk.
 func (p *Pool) DropHalfMade(ctx context.Context) error {
 	workspaces, err := p.ListWorkspaces()
 	if err != nil {

@@ -19,8 +19,8 @@ func makeDirs(workspaceDir string) error {
 	return nil
 }
 
-// CreateDisk makes a blank disk, named once complete. It is durable later (WaitDurable), so that an open does not wait
-// for the drive. ENOSPC (wrapped): only the reserve is left.
+// CreateDisk makes a blank disk, and names it when it is complete. The disk becomes durable later (WaitDurable), so
+// that an open does not wait for the drive. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateDisk(workspace, name string) error {
 	if err := errors.Join(checkName("workspace", workspace), checkName("disk", name)); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (p *Pool) createDisk(workspaceDir, name string) error {
 		err = unix.Renameat2(int(parent.Fd()), fresh, int(parent.Fd()), name, unix.RENAME_NOREPLACE)
 	}
 	if err != nil {
-		_ = destroySubvolume(parent, fresh) // after a failure DropHalfMade removes it
+		_ = destroySubvolume(parent, fresh) // if this fails, DropHalfMade removes it
 	}
 	return err
 }
@@ -66,15 +66,15 @@ func (p *Pool) fillDisk(parent *os.File, name string, group uint64) error {
 		if err := os.Mkdir(path, mode); err != nil {
 			return err
 		}
-		if err := os.Chmod(path, mode); err != nil { // overrides the umask: upper/ is the guest's root directory
+		if err := os.Chmod(path, mode); err != nil { // the umask may have cleared bits, and upper/ is the guest's root directory
 			return err
 		}
 	}
 	return nil
 }
 
-// SnapshotDisk takes constant time, but btrfs first writes all dirty data: Sync before the guest is paused. dstPath's
-// parent must exist. Only within a workspace may it use the reserve.
+// SnapshotDisk takes constant time after btrfs has written all dirty data. So callers write that data before they pause
+// the guest. dstPath's parent must exist. Only a snapshot within a workspace may use the reserve.
 func (p *Pool) SnapshotDisk(srcPath, dstWorkspace, dstPath string, readonly bool) error {
 	source, err := p.workspaceOf(srcPath)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sync takes as long as any workspace has dirty data: call it before a guest is paused, and again after. path is in the
-// pool, or "".
+// Sync writes the dirty data of all workspaces, which may take long. So call it before a guest is paused, and again
+// afterwards. path is in the pool, or "".
 func (p *Pool) Sync(path string) error {
 	if path == "" {
 		path = p.config.Mount
@@ -17,13 +17,13 @@ func (p *Pool) Sync(path string) error {
 	return withOpen(path, func(fd int) error { return unix.Syncfs(fd) })
 }
 
-// FlushFile makes content durable, but not the name.
+// FlushFile makes a file's content durable. Its name is durable only after SyncDir.
 func FlushFile(path string) error { return withOpen(path, unix.Fsync) }
 
 // SyncDir makes a directory's names durable.
 func SyncDir(path string) error { return withOpen(path, unix.Fsync) }
 
-// CloneFile shares blocks within one pool. dst must not exist.
+// CloneFile makes dst share the blocks of src, within one pool. dst must not exist.
 func CloneFile(dst, src string) error {
 	source, err := os.OpenFile(src, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	hostMarginBytes = 128 << 20  // must stay free on the host's file system after a new image
+	hostMarginBytes = 128 << 20  // bytes that must be free on the host's file system after a new image
 	imageMinBytes   = 256 << 20  // mkfs.btrfs refuses less than about 110 MiB
-	fsNoCow         = 0x00800000 // FS_NOCOW_FL
+	fsNoCow         = 0x00800000 // FS_NOCOW_FL of linux/fs.h
 )
 
-// createImage allocates every byte: on a full host, a sparse file would turn the pool read-only.
+// createImage allocates every byte. A sparse file could not grow on a full host, and the pool would become read-only.
 func createImage(ctx context.Context, c Config) error {
 	if c.SizeBytes < imageMinBytes {
 		return fmt.Errorf("a pool needs %d MiB at least, not %d: %w", imageMinBytes>>20, c.SizeBytes>>20, unix.EINVAL)
@@ -64,7 +64,7 @@ func allocate(path string, size int64) error {
 		return err
 	}
 	defer file.Close()
-	// On a copy-on-write file system preallocation needs in-place writes. Others refuse the flag.
+	// Preallocation needs in-place writes, so copy-on-write is disabled. Other file systems refuse the flag.
 	if flags, err := unix.IoctlGetInt(int(file.Fd()), unix.FS_IOC_GETFLAGS); err == nil {
 		_ = unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags|fsNoCow)
 	}
@@ -74,7 +74,7 @@ func allocate(path string, size int64) error {
 	return file.Sync()
 }
 
-// Discard would punch holes into the preallocated file.
+// mkfs must not discard: that would punch holes into the preallocated file.
 func makeFilesystem(ctx context.Context, path string) error {
 	output, err := exec.CommandContext(ctx, "mkfs.btrfs", "--quiet", "--nodiscard", "--label", "berth", path).CombinedOutput()
 	if err != nil {
@@ -83,7 +83,7 @@ func makeFilesystem(ctx context.Context, path string) error {
 	return nil
 }
 
-// btrfs discards by default on a loop device.
+// mountImage disables discards, which btrfs enables by default on a loop device.
 func mountImage(c Config) error {
 	device, err := loopdev.Attach(c.Image, false)
 	if err != nil {
@@ -97,7 +97,7 @@ func mountImage(c Config) error {
 	return nil
 }
 
-// mountedFrom is true after a restart in the same mount namespace.
+// mountedFrom reports whether this image is mounted there. It is, after a restart in the same mount namespace.
 func mountedFrom(mount, image string) (bool, error) {
 	source, err := mountSource(mount)
 	if err != nil || source == "" {

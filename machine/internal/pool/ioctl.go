@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// From linux/btrfs.h. Numbers are _IOC(direction, 0x94, nr, size).
+// These values are from linux/btrfs.h. The numbers are _IOC(direction, 0x94, nr, size).
 const (
 	iocSnapDestroy   = 0x5000940f // _IOW 15, vol_args
 	iocTreeSearch    = 0xd0009411 // _IOWR 17, 4096 bytes
@@ -84,7 +84,7 @@ func createSubvolume(parent, source *os.File, name string, group uint64, readOnl
 	if readOnly {
 		args.flags |= subvolReadOnly
 	}
-	var pinner runtime.Pinner // the kernel follows the pointer inside args
+	var pinner runtime.Pinner // the kernel follows the pointer inside args, so its target must not move
 	pinner.Pin(inherit)
 	defer pinner.Unpin()
 	err := ioctl(parent, request, unsafe.Pointer(args))
@@ -124,7 +124,7 @@ func limitGroup(root *os.File, group, bytes uint64) error {
 	return ioctl(root, iocQgroupLimit, unsafe.Pointer(args))
 }
 
-// FilesystemID is common to all subvolumes, unlike stat's device number and statfs's fsid.
+// FilesystemID is the same for all subvolumes of a btrfs, unlike stat's device number and statfs's fsid.
 func FilesystemID(file *os.File) (string, error) {
 	args := &[1024]byte{}
 	if err := ioctl(file, iocFsInfo, unsafe.Pointer(args)); err != nil {
@@ -134,7 +134,7 @@ func FilesystemID(file *os.File) (string, error) {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16]), nil
 }
 
-// subvolumeExists holds for a deleted subvolume until it is cleaned up.
+// subvolumeExists is true for a deleted subvolume, too, until the kernel has cleaned it up.
 func subvolumeExists(root *os.File, id uint64) (bool, error) {
 	args := &struct {
 		tree                 uint64

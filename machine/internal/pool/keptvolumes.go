@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	keptName      = "kept" // file next to a volume's data: since when the orphan is kept
+	keptName      = "kept" // file next to a volume's data: since when the volume is an orphan
 	keptBytesMax  = 64
 	keptTemporary = ".kept-"
 )
 
-// KeepVolume records the first time; "" removes it. os.ErrNotExist: no such volume.
+// KeepVolume marks a volume as an orphan and stores the time; a second call does not change it. "" removes the mark.
+// os.ErrNotExist: no such volume.
 func (p *Pool) KeepVolume(id, since string) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -43,7 +44,7 @@ func (p *Pool) KeepVolume(id, since string) error {
 	return SyncDir(dir)
 }
 
-// VolumeKeptSince returns KeepVolume's time, or "".
+// VolumeKeptSince returns the time that KeepVolume stored, or "".
 func (p *Pool) VolumeKeptSince(id string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(p.volumeDir(id), keptName))
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namePattern allows no hidden name, "." or "..": the pool's temporary names cannot be requested.
+// namePattern excludes hidden names, "." and "..". So no caller can name the pool's temporary files.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9@._-]{0,127}$`)
 
 func checkName(kind, name string) error {
@@ -20,7 +20,7 @@ func checkName(kind, name string) error {
 	return nil
 }
 
-// component keeps bad names inside the pool: functions that only build a path cannot return an error.
+// component makes a bad name harmless, for functions that only build a path and cannot return an error.
 func component(name string) string {
 	if namePattern.MatchString(name) {
 		return name
@@ -36,7 +36,7 @@ func (p *Pool) DiskPath(workspace, name string) string {
 	return filepath.Join(p.WorkspaceDir(workspace), "disks", component(name))
 }
 
-// CheckpointDir is a plain directory that the caller makes.
+// CheckpointDir is the path of a checkpoint. The caller makes the directory.
 func (p *Pool) CheckpointDir(workspace, id string) string {
 	return filepath.Join(p.WorkspaceDir(workspace), "checkpoints", component(id))
 }
@@ -61,7 +61,7 @@ func (p *Pool) workspaceOf(path string) (string, error) {
 
 func (p *Pool) OpenBelow(path string) (*os.File, error) { return p.openBelow(path) }
 
-// openBelow follows no link, because a guest owns the inside of its disks.
+// openBelow follows no symbolic link, because a guest controls the content of its disks.
 func (p *Pool) openBelow(path string) (*os.File, error) {
 	relative, err := filepath.Rel(p.config.Mount, filepath.Clean(path))
 	if err != nil {

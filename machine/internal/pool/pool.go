@@ -23,9 +23,9 @@ import (
 )
 
 type Config struct {
-	Image        string // file with the btrfs; "": Mount is already a directory of a btrfs
+	Image        string // file that contains the btrfs; "": Mount is a directory of a mounted btrfs
 	Mount        string
-	SizeBytes    int64 // of a new image; an existing image keeps its size
+	SizeBytes    int64 // size of a new image; an existing image is not resized
 	ReserveBytes int64 // free space that new disks and forks leave for suspends, restores and deletes
 }
 
@@ -40,12 +40,12 @@ type Pool struct {
 	taken map[string]bool // names in the trash that a goroutine is deleting
 
 	sweeping               sync.Mutex
-	orphans, orphansBefore map[uint64]bool // quota groups without a subvolume, at this sweep and at the last
+	orphans, orphansBefore map[uint64]bool // quota groups without a subvolume, at this sweep and at the previous one
 }
 
 const unmountTries = 50 // 20 ms apart: a killed sandbox closes its files a moment after its death
 
-// Open creates the image on first use.
+// Open mounts the pool. If the image does not exist, it creates one.
 func Open(ctx context.Context, c Config) (*Pool, error) {
 	c.Mount = filepath.Clean(c.Mount)
 	if err := os.MkdirAll(c.Mount, 0o700); err != nil {
@@ -108,7 +108,7 @@ func adopt(c Config) (*Pool, error) {
 	return p, nil
 }
 
-// Close unmounts the image, which detaches its loop device. A directory of another btrfs stays mounted.
+// Close unmounts the image, which detaches its loop device. A directory of another btrfs remains mounted.
 func (p *Pool) Close() error {
 	p.WaitDurable()
 	p.root.Close()
@@ -128,7 +128,7 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Usage is in bytes; free includes the reserve.
+// Usage returns bytes. free includes the reserve.
 func (p *Pool) Usage() (total, free, reserve int64, err error) {
 	var stat unix.Statfs_t
 	if err := unix.Fstatfs(int(p.root.Fd()), &stat); err != nil {
@@ -138,7 +138,7 @@ func (p *Pool) Usage() (total, free, reserve int64, err error) {
 }
 
 // Admit refuses new objects with ENOSPC if only the reserve is left. Snapshots within a workspace (suspend, restore,
-// start again) may use it.
+// start again) may use the reserve, so they do not call Admit.
 func (p *Pool) Admit() error {
 	_, free, reserve, err := p.Usage()
 	if err != nil {

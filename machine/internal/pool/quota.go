@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A workspace's subvolumes share one level-1 quota group, which has the limit. Shared data stays charged to its writer,
-// so limits on disks would not add up.
+// All subvolumes of a workspace are in one level-1 quota group, which has the limit. Shared data is charged to the
+// subvolume that wrote it, so limits on single disks would not add up.
 const (
 	groupLevel   = uint64(1) << 48
 	topSubvolume = 5
 )
 
-// Simple quotas (Linux 6.7) are exact and need no bookkeeping of shared extents.
+// Simple quotas (Linux 6.7) are preferred: they are exact and need no bookkeeping of shared extents.
 func (p *Pool) enableQuotas() error {
 	if mode := p.quotaMode(); mode != "" {
 		p.simple = mode == "squota"
@@ -39,7 +39,8 @@ func (p *Pool) enableQuotas() error {
 	return nil
 }
 
-// quotaMode is "squota", "qgroup", or "" (off). Kernels that do not report it have only classic ones.
+// quotaMode is "squota", "qgroup", or "" (off). A kernel that does not report the mode has only classic quotas,
+// "qgroup".
 func (p *Pool) quotaMode() string {
 	text, err := os.ReadFile(p.groupsDir("mode"))
 	if err == nil {
@@ -55,7 +56,7 @@ func (p *Pool) groupsDir(name string) string {
 	return filepath.Join("/sys/fs/btrfs", p.fsid, "qgroups", name)
 }
 
-// setLimit writes the group's id to disk first, so that a crash leaves no unknown group.
+// setLimit writes the group's id to disk before it creates the group. So a crash leaves no group that no file names.
 func (p *Pool) setLimit(workspaceDir string, bytes uint64) error {
 	group, err := ensureGroupID(workspaceDir)
 	if err != nil {
@@ -114,7 +115,7 @@ func readGroupID(dir string) (uint64, error) {
 
 func quotaFile(dir string) string { return filepath.Join(dir, "quota") }
 
-// DiskBytes counts for the workspace's limit.
+// DiskBytes returns the bytes that are charged to the workspace's limit.
 func (p *Pool) DiskBytes(workspace string) (int64, error) {
 	if err := checkName("workspace", workspace); err != nil {
 		return 0, err
@@ -132,8 +133,8 @@ func (p *Pool) DiskBytes(workspace string) (int64, error) {
 
 func groupName(group uint64) string { return fmt.Sprintf("%d_%d", group>>48, group&(groupLevel-1)) }
 
-// sweepGroups removes groups of deleted subvolumes, then of deleted workspaces. One with members or charged data
-// refuses; the next sweep retries.
+// sweepGroups removes the groups of deleted subvolumes, then those of deleted workspaces. The kernel refuses a group
+// with members or charged data; the next sweep tries again.
 func (p *Pool) sweepGroups() error {
 	p.sweeping.Lock()
 	defer p.sweeping.Unlock()
@@ -173,8 +174,8 @@ func (p *Pool) sweepGroup(group uint64) error {
 	return err
 }
 
-// Some kernels accept the removal of a living subvolume's group, so isOrphan checks for the subvolume. It requires two
-// sweeps in a row: a group precedes its new subvolume.
+// isOrphan checks that the group's subvolume is gone, because some kernels remove the group of an existing subvolume.
+// It requires two sweeps in a row, because a group is made before its subvolume.
 func (p *Pool) isOrphan(group uint64) (bool, error) {
 	if group <= topSubvolume || p.referenced(group) != 0 {
 		return false, nil
@@ -186,7 +187,7 @@ func (p *Pool) isOrphan(group uint64) (bool, error) {
 	return p.orphansBefore[group], nil
 }
 
-// referenced is -1 if the kernel does not report it.
+// referenced returns the charged bytes, or -1 if the kernel does not report them.
 func (p *Pool) referenced(group uint64) int64 { return p.counter(group, "referenced") }
 
 func (p *Pool) counter(group uint64, name string) int64 {
@@ -208,7 +209,7 @@ func parseGroupName(name string) (uint64, bool) {
 }
 
 func (p *Pool) usedGroups() (map[uint64]bool, error) {
-	// Spares come first: one that becomes a workspace in between is found there.
+	// Spares are listed before workspaces. So a spare that becomes a workspace in between is found in one of the lists.
 	spares, err := p.ListSpares()
 	if err != nil {
 		return nil, err

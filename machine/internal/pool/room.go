@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A workspace may hold quotaGiB of files on its current disk. A quota group counts what its subvolumes wrote, while any
-// subvolume refers to it. That includes data of checkpoints and forks only, but not data shared with a fork's source.
-// So the kernel's limit is the counted bytes plus the disk's remaining capacity.
+// A workspace may have quotaGiB of files on its current disk. A quota group counts the data that its subvolumes wrote,
+// while any subvolume refers to it. So it includes data of checkpoints and forks, but no data shared with a fork's
+// source. So the kernel's limit is the counted bytes plus the disk's remaining capacity.
 
-// keptMax bounds what checkpoints keep beyond the disk, in quotas. Otherwise a few snapshots between full rewrites
-// would fill the pool.
+// keptMax bounds the data of checkpoints that is not on the disk, in multiples of the quota. Without it, a few
+// snapshots between full rewrites would fill the pool.
 const keptMax = 1
 
-// assemblySlack is for writes before a guest runs: an overlay's directories and the incarnation.
+// assemblySlack is space for writes before a guest runs: an overlay's directories and the incarnation.
 const assemblySlack = 64 << 20
 
-// EnsureWorkspace sets an empty workspace's limit if there is none.
+// EnsureWorkspace makes a workspace's directory and sets its limit, if it has none.
 func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	limit, err := limitOf(quotaGiB)
 	if err != nil {
@@ -31,8 +31,8 @@ func (p *Pool) EnsureWorkspace(workspace string, quotaGiB int) error {
 	return p.setLimit(dir, limit)
 }
 
-// AssembleWorkspace adds capacity until SetCapacity, before the guest runs. On a full disk an overlay cannot make its
-// work directory, and the kernel silently mounts it read-only.
+// AssembleWorkspace raises the limit until SetCapacity, for the time before the guest runs. On a full disk an overlay
+// cannot make its work directory, and the kernel silently mounts it read-only.
 func (p *Pool) AssembleWorkspace(workspace string, quotaGiB int) error {
 	limit, err := limitOf(quotaGiB)
 	if err != nil {
@@ -57,12 +57,12 @@ func (p *Pool) ensureWorkspace(workspace string) (dir string, group uint64, err 
 	return dir, group, err
 }
 
-// DiskCapacity is in bytes as of the kernel's last commit; Limit may be below Used.
+// DiskCapacity is in bytes, as of the kernel's last commit. Limit may be below Used.
 type DiskCapacity struct{ Used, Limit int64 }
 
 func (r DiskCapacity) Left() int64 { return max(r.Limit-r.Used, 0) }
 
-// CapacityFor sets no limit. diskBytes is from ReferencedBytes.
+// CapacityFor computes a limit, but does not set it. diskBytes is the result of ReferencedBytes.
 func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (DiskCapacity, error) {
 	quota, err := limitOf(quotaGiB)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (Dis
 	if used-diskBytes <= keptMax*int64(quota) {
 		return room, nil
 	}
-	// Data held only by forks, or being deleted, does not count.
+	// Data that only forks refer to, or that is being deleted, is not counted.
 	own, err := p.heldBytes(workspace)
 	if err != nil {
 		return DiskCapacity{}, err
@@ -85,7 +85,7 @@ func (p *Pool) CapacityFor(workspace string, quotaGiB int, diskBytes int64) (Dis
 	return room, nil
 }
 
-// SetCapacity sets the kernel's limit.
+// SetCapacity sets the capacity's Limit as the kernel's limit.
 func (p *Pool) SetCapacity(workspace string, room DiskCapacity) error {
 	if err := checkName("workspace", workspace); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (p *Pool) SetCapacity(workspace string, room DiskCapacity) error {
 	return p.setLimit(p.WorkspaceDir(workspace), uint64(max(room.Limit, 1)))
 }
 
-// CapacityOf reads the kernel's use and limit.
+// CapacityOf reads the kernel's counted bytes and limit.
 func (p *Pool) CapacityOf(workspace string) (DiskCapacity, error) {
 	used, err := p.DiskBytes(workspace)
 	if err != nil {
@@ -103,16 +103,16 @@ func (p *Pool) CapacityOf(workspace string) (DiskCapacity, error) {
 	return DiskCapacity{Used: used, Limit: p.limited(group)}, err
 }
 
-// limited is 0 without a reported limit.
+// limited returns the group's limit, or 0 if the kernel reports none.
 func (p *Pool) limited(group uint64) int64 { return max(p.counter(group, "max_referenced"), 0) }
 
-// Change is not counted by a commit yet.
+// Change is what the kernel has accepted since the last commit, and so has not counted.
 type Change struct {
 	DataBytes int64 // written by programs
 	Any       bool  // files were made, deleted or written to
 }
 
-// ChangeOf is zero if the kernel does not report its reservations.
+// ChangeOf reads the change of a workspace. It is zero if the kernel does not report its reservations.
 func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	group, err := p.groupID(workspace)
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *Pool) ChangeOf(workspace string) (Change, error) {
 	return Change{DataBytes: max(data, 0), Any: data > 0 || nodes > 0}, nil
 }
 
-// CountersOf is the sysfs directory of a disk's group, or "".
+// CountersOf returns the sysfs directory of the quota group of a disk's workspace, or "".
 func (p *Pool) CountersOf(disk string) string {
 	group, err := readGroupID(filepath.Dir(filepath.Dir(disk)))
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *Pool) heldBytes(workspace string) (int64, error) {
 	return held.bytes, nil
 }
 
-// The path may be no subvolume, or just deleted.
+// addExtents ignores a path that is no subvolume, or was just deleted.
 func (p *Pool) addExtents(path string, to *extents) error {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil || stat.Ino != subvolInode || stat.Mode&unix.S_IFMT != unix.S_IFDIR {

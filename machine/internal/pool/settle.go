@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SealFile replaces a file that may have a writer with a copy that shares its blocks: no earlier descriptor or mapping
-// can change it. No process may open it for writing meanwhile.
+// SealFile replaces a file that may have a writer by a copy that shares its blocks. An earlier descriptor or mapping
+// cannot change the copy. No process may open the file for writing during the call.
 func SealFile(path string) error {
 	writable, err := hasWriter(path)
 	if err != nil || !writable {
@@ -26,7 +26,7 @@ func SealFile(path string) error {
 	return nil
 }
 
-// The kernel grants a read lease only if no process has the file open for writing.
+// hasWriter requests a read lease, which the kernel grants only if no process has the file open for writing.
 func hasWriter(path string) (bool, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -40,5 +40,5 @@ func hasWriter(path string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("whether %s is open for writing: %w", path, err)
 	}
-	return false, nil // the lease ends with the descriptor
+	return false, nil // closing the descriptor ends the lease
 }

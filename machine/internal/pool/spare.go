@@ -12,10 +12,10 @@ import (
 
 const spareDisk = "blank"
 
-// spareLimit is for the agent's few files only.
+// spareLimit is enough for the agent's few files.
 const spareLimit = 64 << 20
 
-// CreateSpare makes a future workspace. ENOSPC (wrapped): only the reserve is left.
+// CreateSpare makes a spare: a future workspace with a blank disk. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateSpare(name string) error {
 	if err := checkName("spare", name); err != nil {
 		return err
@@ -34,12 +34,13 @@ func (p *Pool) CreateSpare(name string) error {
 	return nil
 }
 
-// SpareDisk's mounts stay valid when it is taken.
+// SpareDisk is the path of a spare's disk. Mounts of the disk are still valid after TakeSpare.
 func (p *Pool) SpareDisk(name string) string {
 	return filepath.Join(p.spareDir(name), "disks", spareDisk)
 }
 
-// TakeSpare is durable like CreateDisk. os.ErrExist (wrapped): the workspace exists. ENOSPC: as CreateSpare.
+// TakeSpare turns a spare into a workspace. The workspace is durable only after WaitDurable. os.ErrExist (wrapped):
+// the workspace exists. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) TakeSpare(name, workspace, disk string, quotaGiB int) error {
 	if err := errors.Join(checkName("spare", name), checkName("workspace", workspace), checkName("disk", disk), p.Admit()); err != nil {
 		return err
@@ -67,7 +68,7 @@ func (p *Pool) HasWorkspace(workspace string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// DeleteSpare removes an untaken spare, if it exists.
+// DeleteSpare removes a spare that is no workspace yet, if it exists.
 func (p *Pool) DeleteSpare(ctx context.Context, name string) error {
 	if err := checkName("spare", name); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (p *Pool) DeleteSpare(ctx context.Context, name string) error {
 	return nil
 }
 
-// ListSpares includes unfinished ones.
+// ListSpares lists all spares, including unfinished ones.
 func (p *Pool) ListSpares() ([]string, error) { return listNames(p.spares()) }
 
 func (p *Pool) spareDir(name string) string { return filepath.Join(p.spares(), component(name)) }

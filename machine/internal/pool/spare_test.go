@@ -58,7 +58,7 @@ func TestAWorkspaceThatIsThereTakesNoSpare(t *testing.T) {
 	if disks := must1(p.ListDisks(ws))(t); len(disks) != 1 || disks[0] != "d1" {
 		t.Fatalf("disks %v", disks)
 	}
-	// A half-taken spare can be deleted.
+	// A partly taken spare can be deleted.
 	must(t, p.CreateSpare("5a5e03"))
 	must(t, p.DeleteSpare(context.Background(), "5a5e02"))
 	must(t, p.DeleteSpare(context.Background(), "5a5e02"))

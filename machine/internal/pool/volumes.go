@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A volume is the subvolume <mount>/volumes/<id>/data with its own limit. Without data it is unfinished, and made again
-// from the beginning.
+// A volume is the subvolume <mount>/volumes/<id>/data with its own limit. A directory without data is unfinished, and
+// CreateVolume makes the volume again from the beginning.
 
 func (p *Pool) volumes() string { return filepath.Join(p.config.Mount, "volumes") }
 
 func (p *Pool) volumeDir(id string) string { return filepath.Join(p.volumes(), component(id)) }
 
-// VolumePath is what machines mount.
+// VolumePath is the directory that machines mount.
 func (p *Pool) VolumePath(id string) string { return filepath.Join(p.volumeDir(id), "data") }
 
-// HasVolume is false for an unfinished volume.
+// HasVolume reports whether the volume exists and is complete.
 func (p *Pool) HasVolume(id string) bool {
 	var stat unix.Stat_t
 	return unix.Lstat(p.VolumePath(id), &stat) == nil && stat.Ino == subvolInode
 }
 
-// CreateVolume makes a volume, or changes its limit, durably. ENOSPC: as CreateSpare.
+// CreateVolume makes a volume, or changes its limit, durably. ENOSPC (wrapped): only the reserve is left.
 func (p *Pool) CreateVolume(id string, quotaGiB int) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (p *Pool) createVolume(id string, bytes uint64) error {
 	return errors.Join(SyncDir(p.VolumePath(id)), SyncDir(dir), SyncDir(p.volumes()))
 }
 
-// Every user may write to a volume: attachments control access.
+// makeVolume permits every user to write: access is controlled by which machines have the volume attached.
 func (p *Pool) makeVolume(dir string) error {
 	group, err := readGroupID(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *Pool) makeVolume(dir string) error {
 	return err
 }
 
-// DeleteVolume removes a volume, if it exists, in one durable step, then its data.
+// DeleteVolume removes a volume, if it exists, in one durable step. Its data is deleted afterwards.
 func (p *Pool) DeleteVolume(id string) error {
 	if err := checkName("volume", id); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (p *Pool) DeleteVolume(id string) error {
 	return p.remove(p.volumeDir(id))
 }
 
-// ListVolumes includes unfinished ones.
+// ListVolumes lists all volumes, including unfinished ones.
 func (p *Pool) ListVolumes() ([]string, error) { return listNames(p.volumes()) }
 
 func (p *Pool) VolumeBytes(id string) (int64, error) {

@@ -7,17 +7,17 @@ import (
 	"unsafe"
 )
 
-// One commit of writeBehind covers all earlier requests; no caller waits.
+// writeBehind commits in the background, so that no caller waits. One commit covers all earlier requests.
 type writeBehind struct {
 	commit func() error
 	delay  time.Duration
 
 	mu     sync.Mutex
-	wanted bool          // by a request that the running commit may not cover
-	idle   chan struct{} // closed when no request is open; nil if none is
+	wanted bool          // a request came that the running commit may not cover
+	idle   chan struct{} // closed when no request is pending; nil if none is
 }
 
-// A commit takes 2-9 ms and delays other writes, so commitDelay lets callers proceed first. It also bounds the rate.
+// A commit takes 2-9 ms and delays other writes, so callers proceed first. The delay also bounds the rate.
 const commitDelay = 200 * time.Millisecond
 
 func (b *writeBehind) requestCommit() {
@@ -34,7 +34,7 @@ func (b *writeBehind) run() {
 	for b.isWanted() {
 		time.Sleep(b.delay)
 		b.begin()
-		if err := b.commit(); err != nil { // a btrfs that cannot commit accepts no more writes, and every writer gets an error
+		if err := b.commit(); err != nil { // after a failure btrfs accepts no more writes, so every writer gets an error
 			slog.Error("new disks are not durable", "error", err)
 		}
 	}
@@ -65,13 +65,13 @@ func (b *writeBehind) wait() {
 	}
 }
 
-// WaitDurable returns when CreateDisk's disks are durable.
+// WaitDurable returns when all disks made by CreateDisk are durable.
 func (p *Pool) WaitDurable() { p.behind.wait() }
 
-// Commit updates quota groups' counters with all data that the kernel has written out.
+// Commit commits the file system, so that quota groups' counters include all data that the kernel has written out.
 func (p *Pool) Commit() error { return p.commit() }
 
-// Unlike Sync, commit writes no file data, of which other guests may have much.
+// commit writes no file data, unlike Sync. Other guests may have much dirty data.
 func (p *Pool) commit() error {
 	var transaction uint64
 	if err := ioctl(p.root, iocStartSync, unsafe.Pointer(&transaction)); err != nil {

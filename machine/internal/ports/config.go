@@ -1,4 +1,4 @@
-// Package ports runs the port proxy as a process.
+// Package ports runs portd, the port proxy, as a process.
 package ports
 
 import (
@@ -18,10 +18,10 @@ type Config struct {
 	PortHost    string `json:"port_host"` // the domain of all port host names
 	Socket      string `json:"socket"`
 	Certificate string `json:"certificate"` // file with a chain for *.<port_host>; "" serves without TLS
-	Key         string `json:"key"`         // file
-	// https too if a proxy in front speaks TLS.
+	Key         string `json:"key"`         // file with the certificate's key
+	// PublicScheme is the scheme of public URLs: https also if a proxy in front of portd terminates TLS.
 	PublicScheme string `json:"public_scheme"`
-	// Their X-Forwarded-For is believed.
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix `json:"trusted_proxies"`
 	DrainSeconds   int            `json:"drain_seconds"`
 }

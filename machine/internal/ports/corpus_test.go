@@ -128,8 +128,8 @@ func post(body string, fields ...string) string {
 	return requestOf("POST /in HTTP/1.1", fields...) + body
 }
 
-// Known servers' test suites and smuggling lists have such cases. Each ends with a complete request for /after, which
-// closes the connection.
+// Test suites of known servers and lists of request smuggling have such cases. Each ends with a complete request for
+// /after, which closes the connection.
 var corpus = map[string]struct {
 	bytes  string
 	expect any
@@ -293,7 +293,8 @@ func TestTheCorpusOfRequests(t *testing.T) {
 	}
 }
 
-// A body may turn out invalid after its head was forwarded: the app then has no complete request, never a second.
+// A body may turn out invalid after its head was forwarded. The app then gets an incomplete request, but never a second
+// one.
 func expectRefused(t *testing.T, expect refused, answer, arrived string) {
 	t.Helper()
 	if strings.Contains(arrived, "/after") || strings.Contains(arrived, "smuggled") {

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// Serve waits for open requests, up to the drain limit.
+// Serve runs portd until the context ends. Then it waits for open requests, up to the drain limit.
 func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	bounds, err := boundsHere()
 	if err != nil {
@@ -35,7 +35,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	}
 	pool := proxy.NewPool()
 	link := question.NewLink(question.Options{Socket: config.Socket, PortHost: config.PortHost, Gone: pool.Drop, Unconfirmed: question.UnconfirmedMax, Log: log})
-	// Open requests are still counted and can be cut, so the link outlives the listener.
+	// The link outlives the listener, so that open requests are still counted and can be cut.
 	linked, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	go link.Run(linked)
@@ -49,7 +49,7 @@ func Serve(ctx context.Context, config Config, log *slog.Logger) error {
 	return err
 }
 
-// The limits shrink if this process may not open enough files.
+// boundsHere reduces the limits if this process may not open enough files.
 func boundsHere() (proxy.Bounds, error) {
 	debug.SetMemoryLimit(proxy.MemoryMax)
 	if err := rlimit.RaiseOpenFiles(uint64(proxy.DefaultBounds.Files())); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Private and local networks are outside of the globally routed IPv6 space.
+// Globally routed IPv6 addresses are in this network; private and local ones are not.
 var worldwide = netip.MustParsePrefix("2000::/3")
 
 func (s *Server) isBlocked(address netip.Addr) bool {
@@ -19,8 +19,8 @@ func (s *Server) isBlocked(address netip.Addr) bool {
 	return slices.ContainsFunc(s.Blocked, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// Blocked addresses would reveal the host's surroundings, and let a page in the guest's browser pass as a private
-// server.
+// withoutBlocked removes blocked addresses from an answer. They would reveal the host's surroundings, and let a page in
+// the guest's browser pass as a private server.
 func (s *Server) withoutBlocked(answer *dns.Msg) *dns.Msg {
 	for _, section := range []*[]dns.RR{&answer.Answer, &answer.Ns, &answer.Extra} {
 		*section = slices.DeleteFunc(*section, func(record dns.RR) bool { return slices.ContainsFunc(addressesIn(record), s.isBlocked) })

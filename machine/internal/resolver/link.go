@@ -17,22 +17,22 @@ import (
 
 const LineBytesMax = 1 << 20
 
-// FromHost has policies, acknowledged by number, or answers a Grant.
+// FromHost is a message of hostd: policies, which are acknowledged by ID, or the answer to a Grant.
 type FromHost struct {
 	ID       uint64                          `json:"id"`
-	Policies map[netip.Addr]*wire.HostEgress `json:"policies,omitempty"` // null: the machine may ask for everything
+	Policies map[netip.Addr]*wire.HostEgress `json:"policies,omitempty"` // null: the machine may ask for every name
 	Granted  bool                            `json:"granted,omitempty"`
-	Grant    bool                            `json:"grant,omitempty"` // answers a Grant, and is not a policy
+	Grant    bool                            `json:"grant,omitempty"` // the message answers a Grant, and sets no policy
 }
 
-// ToHost has exactly one field.
+// ToHost is a message to hostd. Exactly one field is set.
 type ToHost struct {
 	Ack     uint64   `json:"ack,omitempty"`
 	Grant   *Grant   `json:"grant,omitempty"`
 	Refused []Denied `json:"refused,omitempty"`
 }
 
-// Grant opens a name's addresses before the machine learns them.
+// Grant asks hostd to open a name's addresses. The resolver answers the machine only after hostd has done so.
 type Grant struct {
 	ID            uint64       `json:"id"`
 	Machine       netip.Addr   `json:"machine"`
@@ -41,7 +41,7 @@ type Grant struct {
 	UsableSeconds uint32       `json:"usable_seconds"`
 }
 
-// Denied counts questions that a policy forbids.
+// Denied counts a machine's questions for a name that its policy forbids.
 type Denied struct {
 	Machine netip.Addr `json:"machine"`
 	Name    string     `json:"name"`
@@ -50,24 +50,24 @@ type Denied struct {
 
 const (
 	grantTimeout = 5 * time.Second
-	deniedMax    = 4096 // names waiting to be reported
+	deniedMax    = 4096 // maximum number of names that wait to be reported
 	deniedEach   = 100 * time.Millisecond
 	deniedBatch  = 256
 )
 
 var errNoHost = errors.New("hostd is not there")
 
-// Without hostd, policies stay and no further address is granted.
+// hostLink is the connection to hostd. Without hostd, policies remain in force and no further address is granted.
 type hostLink struct {
 	conn net.Conn
 	send sync.Mutex
 
 	mu       sync.Mutex
-	policies map[netip.Addr]*egress.Matcher // of machines that may not ask for everything
+	policies map[netip.Addr]*egress.Matcher // only of machines that may not ask for every name
 	next     uint64
 	waiting  map[uint64]chan bool
 	gone     bool
-	denied   map[Denied]int64 // keys have no count
+	denied   map[Denied]int64 // number of questions; the keys have Count 0
 	tell     chan struct{}
 }
 
@@ -86,7 +86,7 @@ func (l *hostLink) run(ctx context.Context) {
 	for lines.Scan() {
 		var message FromHost
 		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
-			break // an invalid message: no further one can be trusted
+			break // after an invalid message, no later one can be trusted
 		}
 		l.take(message)
 	}
@@ -117,7 +117,7 @@ func (l *hostLink) take(message FromHost) {
 		}
 	}
 	l.mu.Unlock()
-	_ = l.write(ToHost{Ack: message.ID}) // hostd has ended and needs no ack
+	_ = l.write(ToHost{Ack: message.ID}) // fails only if hostd has ended, which then needs no ack
 }
 
 func (l *hostLink) write(message ToHost) error {
@@ -202,7 +202,7 @@ func (l *hostLink) tellDenied(ctx context.Context) {
 				return
 			}
 		}
-		time.Sleep(deniedEach) // collects a batch
+		time.Sleep(deniedEach) // waits, so that one report contains many names
 	}
 }
 

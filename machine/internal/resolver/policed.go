@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// hostd keeps the addresses open for longer than this TTL.
+	// The TTL in answers is at most this, because hostd opens the addresses for a limited time, which is longer.
 	usableMax    = 30 * time.Minute
 	addressesMax = 64
-	// The machine chooses the name, so it may control the answer.
+	// The machine chooses the name and may control the server that answers, so the answer is limited.
 	recordsMax = 256
 	aliasesMax = 16
 )
 
-// Some libraries wait for seconds after REFUSED, so this is NXDOMAIN. EDNS gives the reason.
+// prohibited answers NXDOMAIN, because some libraries wait for seconds after REFUSED. EDNS contains the reason.
 func prohibited(question *dns.Msg) *dns.Msg {
 	answer := failure(question, dns.RcodeNameError)
 	if question.IsEdns0() != nil {
@@ -30,7 +30,8 @@ func prohibited(question *dns.Msg) *dns.Msg {
 	return answer
 }
 
-// letOut returns once the machine may connect to all addresses, without those of other names or above the limit.
+// letOut removes addresses of other names and those above the limit from the answer. It returns when the machine may
+// connect to all others.
 func (s *Server) letOut(ctx context.Context, machine netip.Addr, question, answer *dns.Msg) *dns.Msg {
 	addresses, usable := s.keepNamed(question.Question[0].Name, answer)
 	if len(addresses) == 0 {

@@ -17,14 +17,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Command makes hostd's program this process.
+// Command is the argument with which hostd's program runs this process.
 const Command = "resolve-names"
 
-// Setup is the first line on stdin.
+// Setup is the first line of the process's input.
 type Setup struct {
 	Resolvers  []string                       `json:"resolvers"`   // address or address:port
-	HostsOwn   bool                           `json:"hosts_own"`   // use those of the host's /etc/resolv.conf
-	Blocked    []netip.Prefix                 `json:"blocked"`     // networks that no machine reaches
+	HostsOwn   bool                           `json:"hosts_own"`   // use the resolvers of the host's /etc/resolv.conf
+	Blocked    []netip.Prefix                 `json:"blocked"`     // networks that no machine may reach
 	WithUplink bool                           `json:"with_uplink"` // if false, every question fails at once
 	Policies   map[netip.Addr]wire.HostEgress `json:"policies"`
 }
@@ -33,19 +33,19 @@ const (
 	udpFD = 3 + iota
 	tcpFD
 	readyFD
-	linkFD // to hostd, both ways
+	linkFD // connection to hostd
 )
 
-// Ready is the only message on readyFD, before serving.
+// Ready is the only message on readyFD. The process sends it when it is able to serve.
 const Ready = "ready"
 
 const (
-	// MemoryBytesMax is the process's; Go's soft limit is half.
+	// MemoryBytesMax is the cgroup's limit. Go's soft limit is half of it.
 	MemoryBytesMax = 256 << 20
 	openFilesMax   = 1 << 16
 )
 
-// Run needs a parent that has dropped all its privileges.
+// Run is the process. The parent must have dropped all privileges of it.
 func Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -1,5 +1,5 @@
-// Package resolver answers DNS questions in an unprivileged process, in the uplink's network: it parses input of
-// hostile guests.
+// Package resolver answers machines' DNS questions. It parses input of hostile guests, so it runs as an unprivileged
+// process. The process is in the uplink's network.
 package resolver
 
 import (
@@ -18,24 +18,25 @@ import (
 )
 
 const (
-	connectionsMax    = 8   // TCP, of one machine; each may buffer a question of 64 KiB
+	connectionsMax    = 8   // TCP connections of one machine; each may buffer a question of 64 KiB
 	connectionAsksMax = 128 // questions on one connection
 	readTimeout       = 2 * time.Second
 	idleTimeout       = 10 * time.Second
-	answerBytesMax    = 1232 // over UDP: fits without fragmentation
+	answerBytesMax    = 1232 // maximum of an answer over UDP, which fits without fragmentation
 )
 
-// Server asks Resolvers in order.
+// Server forwards each question to Resolvers in order.
 type Server struct {
 	Resolvers func() []netip.AddrPort // none: every question fails at once
 	Dial      func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
-	Blocked   []netip.Prefix // no answer contains an address in these networks
+	Blocked   []netip.Prefix // networks of which no address is in an answer
 
 	shares shares
-	host   *hostLink // nil: every machine may ask for everything
+	host   *hostLink // nil: every machine may ask for every name
 }
 
-// Serve gets packets only of connected machines, each under its own address.
+// Serve answers on these sockets. The kernel's rules pass only packets of connected machines, each with its own address
+// as source.
 func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
 	s.shares.open()
 	if s.host != nil {
@@ -65,12 +66,12 @@ func (s *Server) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener
 	return err
 }
 
-// Police lets hostd set policies. It precedes Serve.
+// Police connects the server to hostd, which sets policies. It must be called before Serve.
 func (s *Server) Police(conn net.Conn, policies map[netip.Addr]wire.HostEgress) {
 	s.host = newHostLink(conn, policies)
 }
 
-// The machine may be hostile, so the forwarded message is new, with our own id.
+// answer forwards a new message with a random id, because the machine's message may be hostile.
 func (s *Server) answer(ctx context.Context, w dns.ResponseWriter, question *dns.Msg) {
 	network, machine := w.LocalAddr().Network(), addressOf(w.RemoteAddr())
 	if network == "tcp" {
@@ -84,7 +85,7 @@ func (s *Server) answer(ctx context.Context, w dns.ResponseWriter, question *dns
 	if network == "udp" {
 		answer.Truncate(udpSize(question))
 	}
-	_ = w.WriteMsg(answer) // the machine may be gone; otherwise it asks again
+	_ = w.WriteMsg(answer) // a failed write is ignored: a machine that still exists asks again
 }
 
 func (s *Server) decide(ctx context.Context, machine netip.Addr, network string, question *dns.Msg) *dns.Msg {
@@ -137,7 +138,7 @@ func addressOf(address net.Addr) netip.Addr {
 	return port.Addr().Unmap()
 }
 
-// One machine must not use up the file descriptors.
+// limitedListener limits each machine's connections, so that no machine uses up the file descriptors.
 type limitedListener struct {
 	net.Listener
 	mu   sync.Mutex

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	asksMax      = 64   // pending questions of one machine
-	asksMin      = 8    // guaranteed to each machine
-	asksTogether = 4096 // of all machines; each uses a socket of the host
+	asksMax      = 64   // maximum of pending questions of one machine
+	asksMin      = 8    // pending questions that each machine may always have
+	asksTogether = 4096 // maximum of all machines; each question uses a socket of the host
 
 	asksPerSecond = 200 // of one machine, on average
 	asksBurst     = 500
@@ -24,7 +24,7 @@ type shares struct {
 	long   fairshare.Shares[netip.Addr] // answers over TCP, which take most of the process's memory
 
 	mu    sync.Mutex
-	paces map[netip.Addr]*rate.Limiter // of each address that ever asked: 65,536 at most
+	paces map[netip.Addr]*rate.Limiter // one entry for each address that ever asked, so at most 65,536
 }
 
 func (s *shares) open() {
@@ -33,7 +33,7 @@ func (s *shares) open() {
 	s.paces = map[netip.Addr]*rate.Limiter{}
 }
 
-// After true, the caller must call leave.
+// enter reports whether the machine may ask now. If so, the caller must call leave afterwards.
 func (s *shares) enter(machine netip.Addr, now time.Time) bool {
 	if !s.asking.Take(machine) {
 		return false

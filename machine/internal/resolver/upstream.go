@@ -16,12 +16,12 @@ import (
 
 const (
 	resolverTimeout = 2 * time.Second
-	askTimeout      = 5 * time.Second // over all resolvers
+	askTimeout      = 5 * time.Second // time limit over all resolvers
 	dnsPort         = 53
 	resolvConf      = "/etc/resolv.conf"
 )
 
-// nil: none answered in time, or all failed or refused.
+// ask returns the first usable answer. It returns nil if no resolver answered in time, or all failed or refused.
 func (s *Server) ask(ctx context.Context, question *dns.Msg, network string) *dns.Msg {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -49,7 +49,7 @@ func copyQuestion(question *dns.Msg) *dns.Msg {
 	return fresh
 }
 
-// A forger must also guess a new socket's port.
+// exchange uses a new socket for each question, so that a forger must also guess the port.
 func (s *Server) exchange(ctx context.Context, question *dns.Msg, network string, resolver netip.AddrPort) (*dns.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolverTimeout)
 	defer cancel()
@@ -80,8 +80,8 @@ func ParseResolver(text string) (netip.AddrPort, error) {
 	return resolver, nil
 }
 
-// Each network of a laptop changes the file. The confined process cannot open absolute paths, so the directory stays
-// open.
+// hostResolvers reads /etc/resolv.conf again when it changes, as on a laptop that changes networks. It holds the
+// directory open, because the confined process cannot open absolute paths.
 type hostResolvers struct {
 	dir     *os.File
 	mu      sync.Mutex

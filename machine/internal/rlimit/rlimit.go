@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RaiseOpenFiles lets this process and its children open `wanted` files. If the hard limit cannot be raised, as in a container, it raises
-// the soft limit to it. Go's children inherit only a limit that was set explicitly.
+// RaiseOpenFiles permits this process and its children to open `wanted` files. If the hard limit cannot be raised, as
+// in a container, it raises the soft limit to the hard one. Go's children inherit only a limit that was set explicitly.
 func RaiseOpenFiles(wanted uint64) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -29,13 +29,13 @@ func RaiseOpenFiles(wanted uint64) error {
 // NoCoreFiles disables core files of this process and its children: memory contains keys and guests' data.
 func NoCoreFiles() error { return NoCoreFilesOf(0) }
 
-// NoCoreFilesOf disables core files of another process; 0 is this one. It sets one byte, because the kernel ignores a limit of zero if
-// core files are piped to a program.
+// NoCoreFilesOf disables core files of another process; 0 is this one. It sets a limit of one byte, because the kernel
+// ignores a limit of zero if core files are piped to a program.
 func NoCoreFilesOf(pid int) error {
 	var had unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &had)
 	if err == nil {
-		least := min(1, had.Max) // only root may raise it
+		least := min(1, had.Max) // only root may raise the hard limit
 		err = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{Cur: least, Max: least}, nil)
 	}
 	if err != nil {

@@ -22,7 +22,8 @@ func FD(name string, content []byte) (int, error) {
 	return fd, nil
 }
 
-// create requests an executable file, because a host may forbid that by default. Kernels before 6.3, and gVisor, do not know the flag.
+// create requests an executable file, because a host may forbid that by default. Kernels before 6.3, and gVisor, refuse
+// the flag, so it is omitted there.
 func create(name string) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if err == unix.EINVAL {

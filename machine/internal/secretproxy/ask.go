@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// service/cell/host/secret-proxy.ts has the same field names.
+// question is sent to the cell. service/cell/host/secret-proxy.ts has the same field names.
 
 type question struct {
 	ID          uint64 `json:"id"`
@@ -27,7 +27,7 @@ type question struct {
 type answer struct {
 	ID        uint64    `json:"id"`
 	Gone      bool      `json:"gone"`   // the machine no longer exists
-	Failed    bool      `json:"failed"` // the cell does not know at the moment
+	Failed    bool      `json:"failed"` // the cell cannot answer at the moment
 	Authority authority `json:"authority"`
 	Secrets   []secret  `json:"secrets"`
 }
@@ -51,12 +51,12 @@ type host struct {
 }
 
 const (
-	// A rotated or revoked value is used no longer than this.
+	// A value is used no longer than this without asking again, because it may have been rotated or revoked.
 	answerKept      = 400 * time.Millisecond
-	answerForgotten = 5 * time.Second // unused values are dropped after this time
+	answerForgotten = 5 * time.Second // values that were not used for this time are removed from memory
 	answerTimeout   = 3 * time.Second
 	answerBytesMax  = 8 << 20 // fifty values of 64 KiB
-	// Of all machines. Above it the largest answers go first, and are asked for again.
+	// The bytes of all answers together. Above it the largest are removed, and requested again when they are needed.
 	answersTogether = 24 << 20
 )
 
@@ -65,14 +65,15 @@ var errNoAnswer = errors.New("what goes into requests is not known at the moment
 type answers struct {
 	mu      sync.Mutex
 	conn    net.Conn
-	joined  chan struct{} // closed when a connection arrives; replaced while there is none
+	joined  chan struct{} // closed when a connection arrives; replaced when that ends
 	next    uint64
 	waiting map[uint64]chan *answer
 	known   map[wire.SecretsOf]*known
 	bytes   int
 }
 
-// Hosts outlive values: connections without secrets can proceed while the cell does not answer.
+// known is the last answer about a machine. hosts are kept longer than values: while the cell does not answer,
+// connections to other hosts can proceed.
 type known struct {
 	asking sync.Mutex
 	answer *answer
@@ -99,7 +100,7 @@ func newAnswers() *answers {
 	return &answers{joined: make(chan struct{}), waiting: map[uint64]chan *answer{}, known: map[wire.SecretsOf]*known{}}
 }
 
-// Only that user or root may connect.
+// accept accepts a connection only from that user or root.
 func (a *answers) accept(listener net.Listener, uid uint32) error {
 	for {
 		conn, err := accepting.Next(listener)
@@ -162,7 +163,7 @@ func (a *answers) listen(conn net.Conn) {
 func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 	came := time.Now()
 	k := a.remember(of)
-	k.asking.Lock() // concurrent callers share one answer
+	k.asking.Lock() // concurrent callers wait here and use the same answer
 	defer k.asking.Unlock()
 	a.mu.Lock()
 	last, at, failed := k.answer, k.at, k.failed
@@ -171,14 +172,14 @@ func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 	case last != nil && time.Since(at) < answerKept:
 		return last, nil
 	case failed.After(came):
-		return nil, errNoAnswer // otherwise callers would wait one after the other
+		return nil, errNoAnswer // a question failed during the wait; asking again would make callers wait one after the other
 	}
 	began := time.Now()
 	said, err := a.ask(ctx, of)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
-		if ctx.Err() == nil { // otherwise only this caller has gone
+		if ctx.Err() == nil { // otherwise only this caller has gone, and others may ask
 			k.failed = time.Now()
 		}
 		return nil, err
@@ -190,7 +191,7 @@ func (a *answers) of(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 		hosts = append(hosts, one.Hosts...)
 	}
 	if a.known[of] != k {
-		return said, nil // the machine changed: do not cache
+		return said, nil // the machine's secrets were changed or removed during the question, so the answer is not stored
 	}
 	k.answer, k.at, k.hosts = said, began, hosts
 	a.count(k)
@@ -281,7 +282,7 @@ func (a *answers) ask(ctx context.Context, of wire.SecretsOf) (*answer, error) {
 		err = a.conn.SetWriteDeadline(time.Now().Add(answerTimeout))
 	}
 	if err == nil {
-		_, err = a.conn.Write(append(text, '\n')) // small, so it does not block
+		_, err = a.conn.Write(append(text, '\n')) // a question is small, so the write does not block
 	}
 	a.mu.Unlock()
 	defer func() {

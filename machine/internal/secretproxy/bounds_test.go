@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/fairshare"
 )
 
-// TestOneMachineHoldsNoMoreThanItsShare measures some of these.
+// Bytes; TestOneMachineHoldsNoMoreThanItsShare measures some of these.
 const (
 	passedCost  = 44 << 10  // a connection that is passed on: two buffers, two stacks
 	boundCost   = 234 << 10 // a connection whose TLS ends here: TLS, a head being read, unread data
@@ -99,7 +99,7 @@ func TestAMachineWithLittleGetsRoomFromTheOneWithMost(t *testing.T) {
 	if third == nil || !b.take(third, load{requests: 1}) || !busy.closed || b.all[requests] != 1 {
 		t.Fatal("the connection with most requests is to give way")
 	}
-	b.give(busy, load{requests: 6}) // its handlers end later
+	b.give(busy, load{requests: 6}) // the handlers of busy end later
 	if b.all[requests] != 1 || b.all[connections] > 10 {
 		t.Fatal(b.all)
 	}
@@ -193,7 +193,7 @@ func TestOneMachineHoldsNoMoreThanItsShare(t *testing.T) {
 	asking.Wait()
 }
 
-// The kernel holds unread bytes as memory of the process.
+// The kernel charges unread bytes to the proxy's process.
 func TestTheLargestSocketsOfTheMachineWithMostAreCut(t *testing.T) {
 	listener := must(net.Listen("tcp4", "127.0.0.1:0"))
 	defer listener.Close()

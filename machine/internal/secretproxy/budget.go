@@ -8,22 +8,22 @@ import (
 type load [measures]int
 
 const (
-	connections = iota // of machines
-	bound              // those whose TLS ends here
-	requests           // that are not answered in full
-	headBytes          // of these requests, as received and as sent
+	connections = iota // connections of machines
+	bound              // connections whose TLS ends here
+	requests           // requests that are not answered in full
+	headBytes          // bytes of these requests' heads, as received and as sent
 	onward             // connections to hosts of secrets
 	measures
 )
 
-// TestBoundsTogetherFitTheProcess multiplies these by their costs.
+// TestBoundsTogetherFitTheProcess multiplies these limits by their costs.
 var (
 	loadEach     = load{connections: 256, bound: 128, requests: 256, headBytes: 4 << 20, onward: 192}
 	loadTogether = load{connections: 2048, bound: 384, requests: 768, headBytes: 24 << 20, onward: 384}
 )
 
-// At a total limit, the machine with the most loses its largest connection, or the longest idle of equals, to one with
-// less. So each machine gets at least an equal share.
+// budget limits what machines use. At a total limit, the machine with the most loses a connection to a machine with
+// less: its largest, or of equals the longest idle. So each machine gets at least an equal share.
 type budget struct {
 	together load
 
@@ -41,7 +41,8 @@ func newBudget() *budget { return &budget{together: loadTogether, machines: map[
 
 const filesKept = 256
 
-// Each connection takes a file descriptor for the machine's end and one for the server's.
+// fit reduces the connections to the available file descriptors. Each connection uses one for the machine's end and one
+// for the server's.
 func (b *budget) fit(files int) {
 	left := max(files-filesKept-b.together[onward], 0)
 	b.together[connections] = min(b.together[connections], left/2)
@@ -50,7 +51,7 @@ func (b *budget) fit(files int) {
 func (b *budget) take(f *flow, more load) bool {
 	cut, ok := b.decide(f, more)
 	for _, one := range cut {
-		abortFlow(one) // outside of the lock, because it releases its load
+		abortFlow(one) // after the lock is released, because abortFlow takes it
 	}
 	return ok
 }
@@ -64,7 +65,7 @@ func (b *budget) decide(f *flow, more load) (cut []*flow, ok bool) {
 	}
 	held := mine.flows[f]
 	if held == nil && more[connections] == 0 {
-		return nil, false // it was cut
+		return nil, false // the connection was cut
 	}
 	for m, n := range more {
 		if mine.load[m]+n > loadEach[m] {
@@ -110,7 +111,7 @@ func (b *budget) most(m, than int) (found *flow) {
 	return found
 }
 
-// A dropped connection has released all already.
+// give releases a part of the load. A dropped connection has released all of its load already.
 func (b *budget) give(f *flow, less load) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,7 +22,7 @@ type authority struct {
 }
 
 const (
-	certificateBefore = 30 * 24 * time.Hour // a guest's clock may be behind
+	certificateBefore = 30 * 24 * time.Hour // validity begins this long ago, because a guest's clock may be slow
 	certificateAfter  = 30 * 24 * time.Hour
 	certificateKept   = 24 * time.Hour
 	certificatesMax   = 1024
@@ -75,7 +75,7 @@ func (a authority) certify(name string, now time.Time) (*tls.Certificate, error)
 	return &tls.Certificate{Certificate: [][]byte{der, parent.Raw}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// X.509 limits this; clients ignore it next to alternative names.
+// commonName shortens the name to the limit of X.509. Clients ignore it, because the certificate has alternative names.
 func commonName(name string) string { return name[:min(len(name), 64)] }
 
 func (a authority) parse() (*x509.Certificate, any, error) {

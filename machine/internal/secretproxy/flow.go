@@ -23,12 +23,12 @@ type flow struct {
 	machine netip.Addr
 	of      wire.SecretsOf
 	to      netip.AddrPort // the machine's original destination
-	begun   []byte         // bytes already read, to be read again
+	begun   []byte         // bytes that were read to find the protocol, and must be read again
 
 	proxy     *Proxy
-	name      string // of the host, if it gets secrets
+	name      string // the host's name, if it gets secrets
 	transport *http.Transport
-	turns     chan struct{} // semaphore of requests to the server; one permit until the protocol is known
+	turns     chan struct{} // permits for concurrent requests to the server; one until the server's protocol is known
 	widened   sync.Once
 
 	used atomic.Int64 // time of the last transfer
@@ -55,7 +55,7 @@ func (f *flow) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
-// This precedes the fetch of values, so that none gets old in the queue.
+// awaitTurn waits for a permit. Values are fetched afterwards, so that none gets outdated during the wait.
 func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
 	wait := time.NewTimer(turnTimeout)
 	defer wait.Stop()
@@ -68,7 +68,8 @@ func (f *flow) awaitTurn(ctx context.Context) (end func(), ok bool) {
 	return nil, false
 }
 
-// HTTP/2 requests share a server connection; each HTTP/1.1 request needs its own.
+// widen adds permits when the protocol is known. HTTP/2 requests share a server connection; each HTTP/1.1 request needs
+// a separate one.
 func (f *flow) widen(turns int) {
 	f.widened.Do(func() {
 		for range turns - 1 {
@@ -98,7 +99,7 @@ func (f *flow) Close() error {
 	return err
 }
 
-// `release` runs on close.
+// keep records a server connection, so that Close closes it. `release` runs when it is closed.
 func (f *flow) keep(conn net.Conn, release func()) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,7 +145,7 @@ func (f *flow) pass(onward net.Conn) {
 func copyAll(to io.Writer, from io.Reader) {
 	buffer := buffers.Get()
 	defer buffers.Put(buffer)
-	_, _ = io.CopyBuffer(onlyWriter{to}, onlyReader{from}, buffer) // either end may close; the close tells the other one
+	_, _ = io.CopyBuffer(onlyWriter{to}, onlyReader{from}, buffer) // either end may close; the other end notices that
 }
 
 var buffers = bufferPool{sync.Pool{New: func() any { return new([bufferBytes]byte) }}}
@@ -154,7 +155,7 @@ type bufferPool struct{ pool sync.Pool }
 func (b *bufferPool) Get() []byte       { return b.pool.Get().(*[bufferBytes]byte)[:] }
 func (b *bufferPool) Put(buffer []byte) { b.pool.Put((*[bufferBytes]byte)(buffer)) }
 
-// io.ReaderFrom and io.WriterTo would splice, which this process may not.
+// These types hide io.ReaderFrom and io.WriterTo, which would splice. This process is not permitted to splice.
 type onlyWriter struct{ io.Writer }
 type onlyReader struct{ io.Reader }
 
@@ -163,11 +164,11 @@ func closeWrite(conn net.Conn) {
 		conn = kept.Conn
 	}
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // it may be closed already
+		_ = half.CloseWrite() // an error is ignored: the connection may be closed already
 	}
 }
 
-// The connection had this destination before the router's redirect.
+// meantFor returns the destination that the connection had before the router redirected it.
 func meantFor(conn net.Conn) (to netip.AddrPort, err error) {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// RefusedHeader has the reason of the proxy's own answer.
+// RefusedHeader is set in answers of the proxy itself, with the reason.
 const RefusedHeader = "Berth-Secrets-Refused"
 
 const (
 	refusedUnknown     = "secrets_unavailable" // the cell does not answer at the moment
-	refusedUnbound     = "not_bound"           // since the connection began
+	refusedUnbound     = "not_bound"           // the secret was unbound since the connection began
 	refusedHost        = "another_host"        // the request is for another host than the connection
-	refusedValue       = "value_not_sendable"  // not valid in a header, or the head would get too large
+	refusedValue       = "value_not_sendable"  // the value is not valid in a header, or the head would get too large
 	refusedUntrusted   = "server_not_trusted"  // the server's certificate is not trusted
 	refusedUnreachable = "server_unreachable"
 	refusedMethod      = "method_not_supported"
@@ -49,7 +49,7 @@ func refuse(w http.ResponseWriter, status int, reason string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	body := map[string]any{"error": map[string]string{"code": reason, "message": "Berth: " + explained[reason]}}
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client has gone
 }
 
 type putKey struct{}
@@ -57,9 +57,9 @@ type putKey struct{}
 type putting struct {
 	target    *url.URL
 	authority string
-	secrets   []placed // cleared after use: a request may last, and values must be forgotten
+	secrets   []placed // cleared after use, because a request may last long and values must not remain in memory
 	decided   time.Time
-	sum       [sha256.Size]byte // of the secrets
+	sum       [sha256.Size]byte // hash of the secrets
 	stale     atomic.Bool
 }
 
@@ -103,7 +103,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
 		return
 	}
-	// One server may host many tenants: only the right one may get the value.
+	// One server may host many tenants. Another host name could send the value to another tenant, so it is refused.
 	authority, ok := authorityOf(r, f.name, port)
 	if !ok {
 		refuse(w, http.StatusMisdirectedRequest, refusedHost)
@@ -133,7 +133,7 @@ func (p *Proxy) handle(w http.ResponseWriter, r *http.Request) {
 	p.onward(f, put, r.ProtoMajor).ServeHTTP(w, r.WithContext(ctx))
 }
 
-// No byte is written yet: the value may have become invalid while the request waited.
+// lookAgain precedes the first byte, because the value may have become invalid while the request waited.
 func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.Conn) {
 	if time.Since(put.decided) < answerKept {
 		return
@@ -149,7 +149,7 @@ func (p *Proxy) lookAgain(ctx context.Context, f *flow, put *putting, conn net.C
 func sumOf(secrets []placed) [sha256.Size]byte {
 	all := sha256.New()
 	for _, one := range secrets {
-		text, _ := json.Marshal(one.at) // cannot fail: it came as JSON
+		text, _ := json.Marshal(one.at) // cannot fail, because it was decoded from JSON
 		all.Write(one.secret.sum[:])
 		all.Write(text)
 	}
@@ -161,7 +161,8 @@ func refuseLoad(w http.ResponseWriter) {
 	refuse(w, http.StatusTooManyRequests, refusedLoad)
 }
 
-// A WebSocket starts in HTTP/1.1, so an HTTP/1.1 connection stays so.
+// onward forwards requests in the protocol of the flow's first request. A WebSocket starts in HTTP/1.1, so such a
+// connection is not changed to HTTP/2.
 func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReverseProxy {
 	f.mu.Lock()
 	if f.transport == nil {
@@ -171,7 +172,7 @@ func (p *Proxy) onward(f *flow, put *putting, protocol int) *httputil.ReversePro
 	f.mu.Unlock()
 	return &httputil.ReverseProxy{Transport: transport, Rewrite: rewrite, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), BufferPool: &buffers,
 		ModifyResponse: func(response *http.Response) error {
-			response.Header.Del("Alt-Svc") // the alternative service would bypass this proxy
+			response.Header.Del("Alt-Svc") // the client would use the alternative service and so bypass this proxy
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -228,7 +229,7 @@ func (p *Proxy) connect(ctx context.Context, f *flow, protocol int) (net.Conn, e
 func rewrite(r *httputil.ProxyRequest) {
 	put, _ := r.In.Context().Value(putKey{}).(*putting)
 	r.Out.URL, r.Out.Host = put.target, put.authority
-	if from, ok := r.In.Header["X-Forwarded-For"]; ok { // httputil removes it, but it names a client and no host
+	if from, ok := r.In.Header["X-Forwarded-For"]; ok { // httputil removes it, but it names only a client and no host, so it is passed on
 		r.Out.Header["X-Forwarded-For"] = slices.Clone(from)
 	}
 	dropHosts(r.Out.Header)

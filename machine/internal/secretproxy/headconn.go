@@ -10,8 +10,8 @@ var errTooManyFields = errors.New("a head of too many fields")
 
 type headKey struct{}
 
-// net/http limits only a head's bytes, but an empty field of four bytes costs thirty times as much. HTTP/2 counts 32
-// more bytes a field.
+// headConn limits the number of a head's fields. net/http limits only bytes, and an empty field of four bytes costs
+// thirty times as much memory. HTTP/2 needs no such limit, because it counts 32 additional bytes for each field.
 type headConn struct {
 	*tls.Conn
 	handled  atomic.Bool  // the head was read, and a body follows
@@ -23,7 +23,7 @@ type headConn struct {
 type head struct {
 	answered int64
 	lines    int
-	empty    bool // the line has no character yet
+	empty    bool // the current line has no character yet
 	over     bool
 }
 

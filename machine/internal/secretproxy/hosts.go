@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A star matches exactly one label.
+// covers compares a host's pattern with a name. A star matches exactly one label.
 func (h host) covers(name string, port int) bool {
 	if !slices.Contains(h.Ports, port) {
 		return false

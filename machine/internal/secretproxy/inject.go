@@ -19,7 +19,7 @@ func sizeOf(header http.Header, query string) int {
 	return size
 }
 
-// An upper bound, before any memory is allocated.
+// sizeWith returns an upper bound of the size with all values, before any memory is allocated.
 func sizeWith(header http.Header, query string, secrets []placed) int {
 	size := sizeOf(header, query) + grows(query, secrets, escapedLen)
 	for _, values := range header {
@@ -66,7 +66,8 @@ func sizeAt(one placed) int {
 	return 0
 }
 
-// Path and body stay unchanged. An inserted value is never scanned.
+// putIn replaces placeholders in header and query. It changes neither path nor body, and does not search inserted
+// values for placeholders.
 func putIn(header http.Header, query string, secrets []placed) string {
 	for _, values := range header {
 		for i, text := range values {
@@ -105,7 +106,7 @@ func inText(text string, secrets []placed, spelled func(string) string) string {
 
 func asItIs(value string) string { return value }
 
-// A Basic authorization's pair may hold a placeholder.
+// inHeader also decodes a Basic authorization, because its pair may contain a placeholder.
 func inHeader(text string, secrets []placed) string {
 	if pair, ok := pairOf(text); ok {
 		if put := inText(pair, secrets, asItIs); put != pair {
@@ -136,7 +137,7 @@ func withParameter(query, name, value string) string {
 	return strings.Join(append(kept, url.QueryEscape(name)+"="+url.QueryEscape(value)), "&")
 }
 
-// A value must not end its header or start another.
+// isHeaderValue refuses characters with which a value could end its header or start another.
 func isHeaderValue(value string) bool {
 	return value != "" && strings.TrimSpace(value) == value && strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }

@@ -68,7 +68,7 @@ func TestARequestThatWouldBeTooLargeWithItsValuesIsRefusedBeforeItIsMade(t *test
 	}
 }
 
-// A server may be slow to accept after the value is taken.
+// The secret may change while a connection waits for a slow server to accept.
 func TestAValueThatChangesBeforeItsConnectionIsMadeIsNotSent(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(seen))

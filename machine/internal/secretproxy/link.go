@@ -14,8 +14,8 @@ const LineBytesMax = 1 << 20
 
 const linkTimeout = 5 * time.Second
 
-// FromHost says whose secrets each machine gets; null: none. Open connections end, because an older policy may have
-// allowed them.
+// FromHost tells the proxy whose secrets each machine gets; null: none. The machine's open connections end, because an
+// older policy may have allowed them.
 type FromHost struct {
 	ID       uint64                         `json:"id"`
 	Machines map[netip.Addr]*wire.SecretsOf `json:"machines"`
@@ -25,14 +25,14 @@ type ToHost struct {
 	Ack uint64 `json:"ack"`
 }
 
-// Without hostd, the last settings stay in force.
+// listenToHost applies hostd's messages. If hostd has ended, the last settings remain in force.
 func (p *Proxy) listenToHost(conn net.Conn) {
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(make([]byte, 64<<10), LineBytesMax)
 	for lines.Scan() {
 		var message FromHost
 		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
-			return // an invalid message: no further one can be trusted
+			return // after an invalid message, no later one can be trusted
 		}
 		for machine, of := range message.Machines {
 			p.become(machine, of)

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Long requests are WebSockets, streams, downloads and uploads.
+// Requests that last long, such as WebSockets, streams, downloads and uploads, are checked at this interval.
 const ongoingEvery = 5 * time.Second
 
 type ongoing struct {
@@ -18,7 +18,8 @@ type ongoing struct {
 	requests map[*lasting]struct{}
 }
 
-// A request ends with its binding, but not with a rotation.
+// lasting is a request that carries values. It is ended when a secret is no longer bound to the workspace, but not when
+// the value is rotated.
 type lasting struct {
 	of   wire.SecretsOf
 	name string
@@ -48,11 +49,11 @@ func (o *ongoing) byMachine() map[wire.SecretsOf][]*lasting {
 	return found
 }
 
-// A restart of the cell must end no stream.
+// endUnbound ends nothing without an answer, because a restart of the cell must end no stream.
 func (p *Proxy) endUnbound(ctx context.Context) {
 	var asked sync.WaitGroup
 	for of, requests := range p.ongoing.byMachine() {
-		asked.Go(func() { // loadTogether limits the requests, and so these
+		asked.Go(func() { // loadTogether limits the requests, and so these goroutines
 			said, err := p.answers.of(ctx, of)
 			if err != nil {
 				return
@@ -68,7 +69,8 @@ func (p *Proxy) endUnbound(ctx context.Context) {
 	asked.Wait()
 }
 
-// A later secret of the same name differs; a rotated one does not.
+// identities name secrets independently of their values. A rotated secret has the same identity; a later one of the
+// same name has another.
 func identities(secrets []placed) (list []string) {
 	for _, one := range secrets {
 		list = append(list, one.secret.Name+"\x00"+one.secret.Placeholder)
@@ -94,7 +96,7 @@ func (p *Proxy) begins(r *http.Request, f *flow, secrets []placed) (ctx context.
 	}
 	end := cancel
 	if r.ProtoMajor < 2 {
-		end = func() { abortFlow(f) } // a machine that does not read its answer would not notice the context
+		end = func() { abortFlow(f) } // a machine that does not read its answer would not notice the context's end
 	}
 	forget := p.ongoing.add(&lasting{of: f.of, name: f.name, port: int(f.to.Port()), put: identities(used), end: end})
 	return ctx, func() {

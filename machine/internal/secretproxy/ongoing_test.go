@@ -47,7 +47,7 @@ func TestWhatLastsEndsWithItsBindingAndNotWithARotation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := open(t, lastingAnswers())
-			// A second secret of the same host and port keeps the policy unchanged.
+			// A second secret of the same host and port keeps the policy unchanged when the first is rotated.
 			other := secret{Name: "OTHER", Placeholder: "berth-secret-other", Value: "other", Hosts: w.secrets[0].Hosts}
 			w.set(func() { w.secrets = append(w.secrets, other) })
 			ending := lasts(w, protocol, "Bearer "+placeholder)

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	helloTimeout  = 5 * time.Second // a client that waits for the server to speak first is passed on after that
+	helloTimeout  = 5 * time.Second // after this time without a byte, the client probably waits for the server, and the connection is passed on
 	helloBytesMax = 16 << 10
 	tlsHandshake  = 0x16
 )
 
 type hello struct {
-	read  []byte // all bytes that were read
+	read  []byte // all bytes that were read from the connection
 	isTLS bool
 	name  string // SNI
 }
 
 var errSeen = errors.New("the hello was seen")
 
-// Without TLS, one byte is read.
+// peek reads a TLS hello and returns its server name. If the first byte is not TLS, only that byte is read.
 func peek(conn net.Conn) (hello, error) {
 	var h hello
 	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
@@ -53,7 +53,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &failed) && failed.Timeout()
 }
 
-// The client must not be answered yet.
+// deafConn refuses writes, because the client must not get an answer yet.
 type deafConn struct {
 	net.Conn
 	reads io.Reader

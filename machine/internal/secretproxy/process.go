@@ -1,5 +1,5 @@
-// Package secretproxy puts secrets into requests, in an unprivileged process: it parses input of hostile guests and
-// servers, and no guest may get its memory. No secret goes into a connection that the process does not see.
+// Package secretproxy puts secrets into requests. It parses input of hostile guests and servers, and no guest may read
+// its memory, so it runs as an unprivileged process. It puts no secret into a connection whose content it cannot read.
 package secretproxy
 
 import (
@@ -21,17 +21,17 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Command makes hostd's program this process.
+// Command is the argument with which hostd's program runs this process.
 const Command = "put-in-secrets"
 
-// Setup is the first line on stdin.
+// Setup is the first line of the process's input.
 type Setup struct {
-	Blocked []netip.Prefix `json:"blocked"` // networks that no machine reaches
-	// The cell's user.
+	Blocked []netip.Prefix `json:"blocked"` // networks that no machine may reach
+	// AnswersUID is the cell's user, the only one whose answers are accepted.
 	AnswersUID uint32 `json:"answers_uid"`
-	// PEM, in addition to the host's.
+	// ExtraRoots is PEM: authorities that are trusted in addition to the host's.
 	ExtraRoots string `json:"extra_roots,omitempty"`
-	// Server connections of all machines, including recently ended ones.
+	// TrackedMax limits all machines' server connections, including ended ones that the kernel still tracks.
 	TrackedMax int                           `json:"tracked_max,omitempty"`
 	Machines   map[netip.Addr]wire.SecretsOf `json:"machines"`
 }
@@ -40,19 +40,19 @@ const (
 	requestsFD = 3 + iota // listener for machines' connections
 	answersFD             // listener for the cell
 	readyFD
-	linkFD // to hostd, both ways
+	linkFD // connection to hostd
 )
 
-// Ready is the only message on readyFD, before serving.
+// Ready is the only message on readyFD. The process sends it when it is able to serve.
 const Ready = "ready"
 
 const (
-	// MemoryBytesMax is the process's; Go's soft limit is three quarters.
+	// MemoryBytesMax is the cgroup's limit. Go's soft limit is three quarters of it.
 	MemoryBytesMax = 512 << 20
 	openFilesMax   = 1 << 16
 )
 
-// Run needs a parent that has dropped all its privileges.
+// Run is the process. The parent must have dropped all privileges of it.
 func Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

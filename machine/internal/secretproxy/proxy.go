@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	streamsEach      = 32       // of one HTTP/2 connection
+	streamsEach      = 32       // concurrent streams of one HTTP/2 connection
 	plainEach        = 16       // HTTP/1.1 server connections for the requests of one HTTP/2 connection
 	receivedEach     = 64 << 10 // unread data of such a connection
 	bufferBytes      = 16 << 10
@@ -30,16 +30,17 @@ const (
 	turnTimeout      = 30 * time.Second
 	headerTimeout    = 30 * time.Second
 	idleTimeout      = 2 * time.Minute
-	headerBytesMax   = 32 << 10  // as a machine or a server writes it: a placeholder is short
-	headerFieldsMax  = 256       // a field costs more than its text
-	sentBytesMax     = 128 << 10 // with values of up to 64 KiB each
-	trackedSeconds   = 120       // the kernel tracks a connection this long after its end
-	trackedEach      = 1024      // server connections per machine, including those that ended within that time
+	headerBytesMax   = 32 << 10  // maximum of a head as a machine or a server writes it; a placeholder is short
+	headerFieldsMax  = 256       // limited because a field costs more memory than its text
+	sentBytesMax     = 128 << 10 // maximum of a head with values, each up to 64 KiB
+	trackedSeconds   = 120       // for this long after its end, the kernel tracks a connection
+	trackedEach      = 1024      // server connections of one machine, including those that ended within trackedSeconds
 	trackedLeast     = 32
 	trackedTogether  = 8192 // default if hostd sends no value
 )
 
-// Proxy ends TLS for secrets' hosts with the workspace's authority. Other connections pass unchanged.
+// Proxy terminates TLS for hosts that get secrets, with a certificate of the workspace's authority. It passes other
+// connections on unchanged.
 type Proxy struct {
 	roots   *x509.CertPool
 	blocked []netip.Prefix
@@ -51,9 +52,9 @@ type Proxy struct {
 	ongoing      ongoing
 	tracked      *fairshare.Shares[netip.Addr]
 	server       *http.Server
-	ended        chan net.Conn // for http.Server
+	ended        chan net.Conn // connections whose TLS was terminated, for http.Server
 
-	// For tests.
+	// These fields are replaced in tests.
 	meantFor     func(net.Conn) (netip.AddrPort, error)
 	dialer       net.Dialer
 	handshake    time.Duration
@@ -63,7 +64,7 @@ type Proxy struct {
 	machines map[netip.Addr]wire.SecretsOf
 }
 
-// New trusts servers by these roots, and that user's answers.
+// New trusts servers by these roots. It accepts answers only from the user answersUID.
 func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machines map[netip.Addr]wire.SecretsOf) *Proxy {
 	p := &Proxy{roots: roots, blocked: blocked, uid: answersUID, answers: newAnswers(), certificates: certificates{made: map[[2]string]*tls.Certificate{}},
 		budget: newBudget(), tracked: &fairshare.Shares[netip.Addr]{Each: trackedEach, Least: trackedLeast, Together: trackedTogether},
@@ -74,7 +75,7 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 	}
 	p.server = &http.Server{Handler: http.HandlerFunc(p.handle), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax, HTTP2: flowControl(),
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     log.New(io.Discard, "", 0), // a guest could fill the log
+		ErrorLog:                     log.New(io.Discard, "", 0), // not logged, because a guest could fill the log
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			if h, ok := conn.(*headConn); ok {
 				return context.WithValue(context.WithValue(ctx, flowKey{}, h.NetConn()), headKey{}, h)
@@ -84,7 +85,7 @@ func New(roots *x509.CertPool, blocked []netip.Prefix, answersUID uint32, machin
 	return p
 }
 
-// A machine must not fill this shared process.
+// flowControl limits HTTP/2, so that no machine fills the memory of this shared process.
 func flowControl() *http.HTTP2Config {
 	return &http.HTTP2Config{MaxConcurrentStreams: streamsEach, MaxReceiveBufferPerConnection: receivedEach, MaxReceiveBufferPerStream: receivedEach}
 }
@@ -145,7 +146,7 @@ func (p *Proxy) accept(ctx context.Context, requests net.Listener) error {
 	}
 }
 
-// The router reserves the address for its machine.
+// enter identifies the machine by its address, which is safe because the router drops packets with any other source.
 func (p *Proxy) enter(conn net.Conn) (*flow, error) {
 	from, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -165,7 +166,7 @@ func (p *Proxy) enter(conn net.Conn) (*flow, error) {
 	of, known := p.machines[machine]
 	f := &flow{Conn: conn, machine: machine, of: of, to: to, proxy: p}
 	f.used.Store(time.Now().UnixNano())
-	if !known || !p.budget.take(f, load{connections: 1}) { // under the lock: a change of the machine cuts all that entered before
+	if !known || !p.budget.take(f, load{connections: 1}) { // under the lock, because a change of the machine cuts all connections that entered before
 		return nil, errors.New("no machine with secrets, or one with too many connections")
 	}
 	return f, nil
@@ -187,7 +188,8 @@ func (p *Proxy) begin(ctx context.Context, f *flow) {
 	said, err := p.answers.of(ctx, f.of)
 	switch {
 	case err != nil:
-		// Other hosts may need a secret that is unknown now.
+		// The connection is passed on only if the last known hosts do not include this one. Otherwise it might need a
+		// secret that is unknown now.
 		if hosts, known := p.answers.hostsOf(f.of); known && !anyCovers(hosts, name, port) {
 			p.passOn(ctx, f)
 			return
@@ -255,17 +257,17 @@ func (p *Proxy) end(ctx context.Context, f *flow, name string, a authority) {
 	}
 }
 
-// After a reset, the program learns at once.
+// abort resets the connection, so that the program gets an error at once.
 func abort(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // it is closed in any case
+		_ = tcp.SetLinger(0) // an error is ignored, because the connection is closed in any case
 	}
 	conn.Close()
 }
 
 func abortFlow(f *flow) {
 	if tcp, ok := f.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // it is closed in any case
+		_ = tcp.SetLinger(0) // an error is ignored, because the connection is closed in any case
 	}
 	f.Close()
 }

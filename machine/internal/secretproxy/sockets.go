@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// The kernel's memory for connections counts as the process's, but grows without it.
+	// The kernel's memory for connections is charged to this process's cgroup, but Go's memory limit does not include
+	// it. So it has this limit.
 	socketsTogether = 96 << 20
 	socketsEvery    = 100 * time.Millisecond
 )
@@ -22,7 +23,7 @@ func (p *Proxy) cutSockets() {
 	}
 }
 
-// The machine with the most loses its largest.
+// largest selects connections until the rest fits. The machine with the most memory loses its largest connection first.
 func largest(flows []*flow, most int, size func(*flow) int) (found []*flow) {
 	sizes, machines, all := map[*flow]int{}, map[netip.Addr]int{}, 0
 	for _, f := range flows {

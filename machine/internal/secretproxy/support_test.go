@@ -153,7 +153,7 @@ func (w *world) client(protocol int) *http.Client {
 func (w *world) tlsTo(name string) *tls.Conn {
 	conn, err := net.Dial("tcp4", w.address)
 	if err != nil {
-		conn, _ = net.Pipe() // it was reset before it was reported
+		conn, _ = net.Pipe() // the machine reset this connection before it was reported
 		conn.Close()
 	}
 	w.t.Cleanup(func() { conn.Close() })

@@ -10,16 +10,16 @@ import (
 	"github.com/berth-dev/berth/machine/internal/egress"
 )
 
-// Servers prefer the target's host to the Host field (RFC 9112, 3.2.2), so another form could reach another tenant of
-// the server. Only clients of a forward proxy send those.
+// isForHost refuses targets with a host, which only clients of a forward proxy send. Servers prefer that host to the
+// Host field (RFC 9112, 3.2.2), so the request could reach another tenant of the server.
 func isForHost(r *http.Request) bool {
 	return strings.HasPrefix(r.RequestURI, "/") || r.RequestURI == "*" && r.Method == http.MethodOptions
 }
 
-// false: a part of the request names another host.
+// authorityOf returns the host for the request, or false if a part of the request names another host.
 func authorityOf(r *http.Request, name string, port int) (string, bool) {
 	authority, ok := sameHost(r.Host, name, port)
-	for _, also := range r.Header["Host"] { // HTTP/2 may have it in addition to :authority
+	for _, also := range r.Header["Host"] { // HTTP/2 may send it in addition to :authority
 		_, same := sameHost(also, name, port)
 		ok = ok && same
 	}
@@ -46,10 +46,10 @@ func targetAt(r *http.Request, name string, port int) *url.URL {
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 }
 
-// Front ends may route by these. A workspace is a client: nothing was forwarded to it.
+// dropHosts removes fields by which front ends may route. A workspace is a client: nothing was forwarded to it.
 func dropHosts(header http.Header) {
 	for name := range header {
-		// Some servers read an underscore as a hyphen.
+		// Some servers treat an underscore as a hyphen, so both are removed.
 		switch said := strings.ReplaceAll(strings.ToLower(name), "_", "-"); said {
 		case "host", "forwarded", "x-host", "x-original-host", "x-http-host-override", "x-original-url", "x-rewrite-url":
 			delete(header, name)

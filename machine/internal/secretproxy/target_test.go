@@ -28,7 +28,7 @@ const (
 	noHost  = "GET / at api.example.com as \"%s\" with []" // a request that arrives without its other fields
 )
 
-// A server must read no other host in a request with the value. "" is a refusal.
+// A server must see no other host in a request with the value. `arrives` "" is a refusal.
 func TestAValueGoesInNoRequestThatNamesAnotherHost(t *testing.T) {
 	arrived := make(chan string, 1)
 	w := open(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- reads(r) }))

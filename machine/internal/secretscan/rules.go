@@ -2,13 +2,13 @@ package secretscan
 
 import "regexp"
 
-// A line must contain one of the words; entropyMin applies to the first group.
+// rule finds one kind of secret. A line must contain one of the words; entropyMin applies to the first group.
 type rule struct {
 	name       string
 	words      []string // in lower case
 	expression *regexp.Regexp
-	entropyMin float64 // bits a character; 0: the shape is enough
-	generic    bool    // matches no specific provider: skipped in files full of such words
+	entropyMin float64 // minimum in bits per character; 0: the expression is enough
+	generic    bool    // not specific to a provider, so it is skipped in files that contain many such words
 }
 
 var rules = []rule{

@@ -1,4 +1,4 @@
-// Package secretscan finds likely secrets, and never reports the value.
+// Package secretscan finds likely secrets in text. It reports only rule and line, never the value.
 package secretscan
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Finding is a rule's first line.
+// Finding is the first line on which a rule found a secret.
 type Finding struct {
 	Rule string
 	Line int
@@ -17,17 +17,17 @@ type Finding struct {
 
 const (
 	BytesMax = 4 << 20
-	// One of two overlapping windows contains each match completely.
+	// A long line is searched in windows that overlap by half, so that each match is complete in one of them.
 	window     = 1 << 10
 	step       = window / 2
 	binary     = 8 << 10 // a NUL within this many bytes marks a binary file
 	matchesMax = 20
-	// Between two calls of stop.
+	// stop is called after this many bytes.
 	pieceBytes = 16 << 10
 )
 
 // Scan skips binary files. Its time is linear: each byte is read once for all words, and a rule reads each window at
-// most once. stopped: the line where stop ended it, or 0.
+// most once. stopped is the line at which stop ended the scan, or 0.
 func Scan(name string, text []byte, stop func() bool) (found []Finding, stopped int) {
 	s := newScan(name, stop)
 	s.read(text[:min(len(text), BytesMax)])
@@ -63,11 +63,11 @@ func (s *scan) read(text []byte) {
 type scan struct {
 	stop    func() bool
 	stopped bool
-	wanted  ruleSet // rules that have found nothing yet
+	wanted  ruleSet // rules that have found nothing yet; each reports once
 	found   []Finding
 	line    int
 	unasked int // bytes since the last call of stop
-	looked  int // bytes given to expressions
+	looked  int // bytes that were matched with expressions
 }
 
 var everyRule, genericRules = sets()
@@ -93,7 +93,7 @@ func (s *scan) readLine(line []byte) {
 			here |= words.rules[state]
 		}
 		end := start + len(half)
-		// The first window needs both halves, or is a short line.
+		// A window ends with the second half, unless the line is shorter than one half.
 		if start > 0 || end == len(line) {
 			s.look(line, max(0, start-step), end, before|here)
 		}
@@ -134,7 +134,7 @@ var sameName = func() (same [64]ruleSet) {
 	return same
 }()
 
-// Another window has a match whole that this edge may have cut.
+// A match at a window's edge may be incomplete, so it is ignored. Another window contains it completely.
 func (r rule) holds(line []byte, start, end int) bool {
 	for _, match := range r.expression.FindAllSubmatchIndex(line[start:end], matchesMax) {
 		if match[0] == 0 && start > 0 || match[1] == end-start && end < len(line) {
@@ -151,7 +151,7 @@ func (r rule) holds(line []byte, start, end int) bool {
 	return false
 }
 
-// In bits a character.
+// entropy is in bits per character.
 func entropy(value []byte) float64 {
 	var counts [256]int
 	for _, char := range value {
@@ -167,7 +167,7 @@ func entropy(value []byte) float64 {
 	return bits
 }
 
-// Words and paths have few digits or many separators.
+// isMixed excludes words and paths, which have few digits or many separators.
 func isMixed(value []byte) bool {
 	digits, letters, separators := 0, 0, 0
 	for _, char := range value {
@@ -196,7 +196,7 @@ func isPlaceholder(value []byte) bool {
 	return false
 }
 
-// Third-party files are full of words and digests.
+// isNoisy recognizes third-party files, which contain many of the words and digests that are no secrets.
 func isNoisy(name string) bool {
 	for _, part := range []string{"/node_modules/", "/site-packages/", "/dist-packages/", "/vendor/", "/.git/", "/usr/", "/var/lib/", "/opt/", "/.cargo/", "/.rustup/", "/go/pkg/",
 		"/locale/", "/testdata/", "/.npm/", "/lib/", "/boot/"} {

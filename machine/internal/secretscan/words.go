@@ -2,10 +2,10 @@ package secretscan
 
 type ruleSet uint64
 
-// machine is an Aho-Corasick automaton.
+// machine is an Aho-Corasick automaton: it finds all rules' words in one pass.
 type machine struct {
-	next  [][256]uint16 // state and byte to state
-	rules []ruleSet     // rules whose words end in a state
+	next  [][256]uint16 // the next state, by state and byte
+	rules []ruleSet     // by state: the rules whose words end there
 }
 
 var words = newMachine(rules)

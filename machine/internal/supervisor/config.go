@@ -1,5 +1,5 @@
 // Package supervisor starts, restarts and adopts the processes of one installation, and ends them in reverse order.
-// Machines are not its children and outlive it.
+// Machines are not its children and run on when it ends.
 package supervisor
 
 import (
@@ -15,34 +15,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config comes from the preparing command.
+// Config is what the preparing command prints.
 type Config struct {
 	Instance string  `json:"instance"`
 	RunDir   string  `json:"run_dir"`
 	LogDir   string  `json:"log_dir"`
 	Mounts   []Mount `json:"mounts"`
 	Children []Child `json:"children"`
-	// A text file, printed and removed when everything is ready.
+	// Announcement is a text file that is printed and removed when everything is ready.
 	Announcement string `json:"announcement"`
 	ShowLogs     bool   `json:"show_logs,omitempty"`
 }
 
-// Mount gives unprivileged children a read-only clone, which may lie below a home that they may not enter.
+// Mount is a read-only copy of a directory for unprivileged children. The source may be below a home directory that
+// they may not enter.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 }
 
-// Child starts with its stage, when the previous stage is ready.
+// Child is a process. It starts with its stage, when all children of the previous stage are ready.
 type Child struct {
 	Name  string `json:"name"`
 	Stage int    `json:"stage"`
-	// The child ends before the next stage.
+	// Once means that the child must end before the next stage starts.
 	Once bool     `json:"once,omitempty"`
 	Argv []string `json:"argv"`
 	Dir  string   `json:"dir"`
 	Env  []string `json:"env"`
-	// A failpoint that kills its process must not hit the next one.
+	// FirstEnv is set only for the first process: a failpoint that kills its process must not kill the next one.
 	FirstEnv     []string `json:"first_env,omitempty"`
 	UID          uint32   `json:"uid"`
 	GID          uint32   `json:"gid"`
@@ -50,11 +51,11 @@ type Child struct {
 	StopSignal   string   `json:"stop_signal"`
 	StopSeconds  int      `json:"stop_seconds"`
 	StartSeconds int      `json:"start_seconds"`
-	// Version is of the input files. A running child of another version is replaced.
+	// Version identifies the input files. A running child with another version is replaced.
 	Version string `json:"version"`
 }
 
-// Ready: connections at Unix, or 200 at Path there or at TCP.
+// Ready is when a child is ready: it accepts connections at Unix, or answers 200 to Path at Unix or TCP.
 type Ready struct {
 	Unix string `json:"unix,omitempty"`
 	TCP  string `json:"tcp,omitempty"`
@@ -93,12 +94,12 @@ func (c Config) check() error {
 
 func (c Child) stopSignal() syscall.Signal { return unix.SignalNum(c.StopSignal) }
 
-// A running child with the same one is adopted.
+// fingerprint identifies the configuration. A running child with the same fingerprint is adopted.
 func (c Child) fingerprint() string {
 	c.FirstEnv = nil
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // cannot fail: only strings and numbers
+		panic(err) // impossible, because all fields are strings and numbers
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

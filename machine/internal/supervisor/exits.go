@@ -13,7 +13,7 @@ const (
 	exitStatusMax = 2 * time.Second
 )
 
-// The reaper also collects foreign orphans, whose entries are never read.
+// exits has the children's exit statuses. It also gets those of foreign orphans, which are never read.
 var exits = exitTable{statuses: map[int]unix.WaitStatus{}, changed: make(chan struct{})}
 
 type exitTable struct {
@@ -36,7 +36,8 @@ func (t *exitTable) note(pid int, status unix.WaitStatus) {
 	t.changed = make(chan struct{})
 }
 
-// The reaper may lag behind the pidfd. Statuses of an earlier supervisor's children are unknown.
+// take waits for the status, because the reaper may run after the pidfd reports the end. It returns false for a child
+// of an earlier supervisor.
 func (t *exitTable) take(pid int) (unix.WaitStatus, bool) {
 	deadline := time.After(exitStatusMax)
 	for {

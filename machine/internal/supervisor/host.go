@@ -12,14 +12,14 @@ import (
 
 var ErrRunning = errors.New("Berth is already running on this data directory")
 
-// Lock lasts until the process ends, even if it is killed. Children do not inherit it.
+// Lock locks the data directory until the process ends, even if it is killed. Children do not inherit the lock.
 func Lock(dataDir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dataDir, "supervisor.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		holder, _ := os.ReadFile(file.Name()) // only for the message
+		holder, _ := os.ReadFile(file.Name()) // used only in the message
 		file.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%w (%s, process %s)", ErrRunning, dataDir, strings.TrimSpace(string(holder)))
@@ -33,15 +33,15 @@ func Lock(dataDir string) (*os.File, error) {
 	return file, err
 }
 
-// BecomeReaper adopts this tree's orphans.
+// BecomeReaper makes this process the parent of all orphans below it.
 func BecomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// If memory runs out, other processes end first; hostd sets another score for machines.
+// With this score, the kernel kills other processes first if memory runs out. hostd sets another score for machines.
 const serviceScore = "-900"
 
-// Protect fails in some containers.
+// Protect sets the score. In some containers it fails, which is only reported.
 func Protect() error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(serviceScore), 0); err != nil {
 		return fmt.Errorf("where the computer has no memory left, the service may be ended first: %w", err)
@@ -63,7 +63,7 @@ func reap() {
 	}
 }
 
-// Running children may use a correct mount, so it stays.
+// mount leaves a correct mount unchanged, because running children may use it.
 func (m Mount) mount() error {
 	same, err := isSameDirectory(m.Source, m.Target)
 	if err != nil || same {

@@ -12,8 +12,8 @@ import (
 const (
 	backoffMin     = 200 * time.Millisecond
 	backoffMax     = 2 * time.Second // a killed service must serve again within five seconds
-	failedStarts   = 3               // deaths before the first readiness after which the start fails,
-	failingFor     = 8 * time.Second // but not earlier: a killed predecessor that is not reaped yet keeps PostgreSQL from starting
+	failedStarts   = 3               // a start fails after this many deaths before the first readiness
+	failingFor     = 8 * time.Second // and after this time: a killed predecessor that is not reaped yet prevents PostgreSQL's start
 	waitForever    = 24 * time.Hour
 	killedEndsIn   = 30 * time.Second
 	replacedBySelf = "another version of it was running"
@@ -27,7 +27,7 @@ type keeper struct {
 	started time.Time
 	deaths  int
 	isReady bool
-	ready   chan error // one value: nil at the first readiness, or why the child failed
+	ready   chan error // gets one value: nil at the first readiness, or why the child failed
 	gone    chan struct{}
 }
 
@@ -57,8 +57,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// Only serving for the longest pause resets the backoff, so such a child restarts no more often than one that never
-// serves.
+// pauseAfter resets the pause only after the child served for the longest pause. So a child that dies soon after it
+// serves is not restarted more often than one that never serves.
 func pauseAfter(pause, served time.Duration) time.Duration {
 	if pause == 0 || served >= backoffMax {
 		return backoffMin
@@ -136,7 +136,7 @@ func (k *keeper) announceReady() {
 	k.ready <- nil
 }
 
-// A person waits for the first start, and the log has the reason.
+// gaveUp ends a first start that fails, because a person waits for it. The log has the reason.
 func (k *keeper) gaveUp(err error) bool {
 	late := time.Since(k.started) > time.Duration(k.child.StartSeconds)*time.Second
 	early := k.deaths < failedStarts || time.Since(k.started) < failingFor
@@ -160,7 +160,7 @@ func (k *keeper) runOnce(ctx context.Context) error {
 		return err
 	}
 	if left != nil {
-		k.end(left) // its progress is unknown, and every such step may run twice
+		k.end(left) // its progress is unknown; it is run again from the start, which every Once child must permit
 		left.close()
 	}
 	current, err := start(k.config, k.child, append(slices.Clone(k.child.Env), k.child.FirstEnv...))

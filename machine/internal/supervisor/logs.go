@@ -22,8 +22,8 @@ func openLog(dir string, child Child) (*os.File, error) {
 	return os.OpenFile(logPath(dir, child.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// A log and its predecessor stay below 16 MiB. Children hold it open, so a full log is copied and truncated. Lines in
-// between are lost, which is better than a full disk.
+// boundLogs limits a log and its predecessor to 16 MiB together. Children hold the log open, so a full log is copied
+// and truncated. Lines that are written in between are lost, which is better than a full disk.
 func boundLogs(ctx context.Context, config Config, report func(string)) {
 	ticker := time.NewTicker(logCheckEvery)
 	defer ticker.Stop()
@@ -49,7 +49,7 @@ func boundLog(path string, bytesMax int64) error {
 	if err != nil {
 		return err
 	}
-	// Even if the copy fails for lack of space.
+	// The log is truncated even if the copy fails for lack of space.
 	copied := copyTail(path, path+".1", bytesMax)
 	return errors.Join(os.Truncate(path, 0), copied)
 }
@@ -80,6 +80,6 @@ func tail(dir, name string) string {
 	if _, err := file.Seek(-logTailBytes, io.SeekEnd); err != nil {
 		file.Seek(0, io.SeekStart)
 	}
-	text, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // shows as much as can be read
+	text, _ := io.ReadAll(io.LimitReader(file, logTailBytes)) // after an error, the part that could be read is returned
 	return strings.TrimSpace(string(text))
 }

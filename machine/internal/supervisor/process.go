@@ -18,7 +18,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// It finds a child whose pid was never written down.
+// A child has this variable in its environment, by which search finds it if its pid was not written to a file.
 const markVariable = "BERTH_SUPERVISED"
 
 const (
@@ -26,17 +26,17 @@ const (
 	settleProbeEvery = time.Millisecond
 )
 
-// The kernel reuses pids.
+// process identifies a child by pid, start time and boot, because the kernel reuses pids.
 type process struct {
 	PID         int    `json:"pid"`
 	StartTime   uint64 `json:"start_time"` // clock ticks since boot
 	BootID      string `json:"boot_id"`
 	Fingerprint string `json:"fingerprint"`
 	pidfd       int
-	ours        bool // a child of this process: its exit status will be known
+	ours        bool // the child was started by this process, so its exit status will be known
 }
 
-// A signal to the terminal's group must reach only the supervisor.
+// start makes a new session, because a signal to the terminal's group must reach only the supervisor.
 func start(config Config, child Child, env []string) (*process, error) {
 	log, err := openLog(config.LogDir, child)
 	if err != nil {
@@ -48,12 +48,12 @@ func start(config Config, child Child, env []string) (*process, error) {
 		return nil, err
 	}
 	defer null.Close()
-	// A child that ends at once could be reaped before a later open.
+	// fork also returns a pidfd. A child that ends at once could be reaped before a later open.
 	pidfd := -1
 	attributes := &syscall.ProcAttr{
 		Dir: child.Dir,
 		Env: append(slices.Clone(env), mark(config.Instance, child)),
-		// With pipes, a child would lose its output, or die of SIGPIPE, with the supervisor.
+		// The outputs are files. With pipes, a child would lose its output or die of SIGPIPE when the supervisor ends.
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd,
 			Credential: &syscall.Credential{Uid: child.UID, Gid: child.GID, NoSetGroups: os.Getuid() != 0}},
@@ -70,7 +70,7 @@ func start(config Config, child Child, env []string) (*process, error) {
 		return nil, err
 	}
 	if started.StartTime, err = started.settledStartTime(); err != nil {
-		return started, nil // it has ended; there is nothing to record
+		return started, nil // it has ended, so there is nothing to record
 	}
 	return started, writePIDFile(config, child, started)
 }
@@ -78,8 +78,8 @@ func start(config Config, child Child, env []string) (*process, error) {
 func adopt(config Config, child Child) (*process, error) {
 	found, err := find(config, child)
 	if found != nil && err == nil {
-		// An earlier version may have set no limit. A container may forbid the change for other users' processes
-		// (EPERM) until a restart.
+		// An earlier version may have set no limit, so it is set here, too. A container may forbid the change for other
+		// users' processes (EPERM) until these are restarted.
 		if err = rlimit.NoCoreFilesOf(found.PID); errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
 			err = nil
 		}
@@ -99,11 +99,11 @@ func find(config Config, child Child) (*process, error) {
 	return search(config, child)
 }
 
-// nil: the process has ended or its pid was reused.
+// reopen returns nil if the process has ended or its pid was reused.
 func reopen(text []byte) *process {
 	var noted process
 	if json.Unmarshal(text, &noted) != nil {
-		return nil // the write was cut short by a full disk or a power loss; search finds the process
+		return nil // the file is partly written, after a full disk or a power loss; search finds the process
 	}
 	found, err := open(noted.PID)
 	if err != nil || found.StartTime != noted.StartTime || found.BootID != noted.BootID {
@@ -116,7 +116,7 @@ func reopen(text []byte) *process {
 	return found
 }
 
-// Any user can fake a mark and a command line, so user ids must match.
+// search compares the user ids, too, because any user can fake a mark and a command line.
 func search(config Config, child Child) (*process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -145,7 +145,7 @@ func isChild(pid int, instance string, child Child) bool {
 	return hasUser(pid, child.UID, child.GID) && hasMark(pid, mark(instance, child)) && hasArgv(pid, child.Argv)
 }
 
-// The saved ids count, too.
+// hasUser compares all ids, including the saved ones.
 func hasUser(pid int, uid, gid uint32) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -179,7 +179,7 @@ func hasArgv(pid int, argv []string) bool {
 	return err == nil && string(cmdline) == strings.Join(argv, "\x00")+"\x00"
 }
 
-// A later signal cannot reach a reused pid.
+// open gets a pidfd, so that a later signal cannot reach another process with a reused pid.
 func open(pid int) (*process, error) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -194,7 +194,8 @@ func open(pid int) (*process, error) {
 	return opened, err
 }
 
-// A process that executes from another thread than its first, as hostd does, looks like a zombie for a moment.
+// settledStartTime waits for a process that executes from another thread than its first, as hostd does: it looks like a
+// zombie for a moment.
 func (p *process) settledStartTime() (uint64, error) {
 	for deadline := time.Now().Add(settleTime); ; {
 		startTime, err := startTimeOf(p.PID)
@@ -209,7 +210,7 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// The name before field 22 may contain spaces and brackets. A zombie has ended.
+// The name before field 22 may contain spaces and brackets, so the last bracket ends it. A zombie has ended.
 func startTimeOf(pid int) (uint64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

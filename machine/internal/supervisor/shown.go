@@ -17,7 +17,7 @@ const (
 	shownChunkMax = 1 << 20
 )
 
-// A journal or a container's collector gets the lines. Children write to files, so they never wait for a reader.
+// shownLogs prints logs for a journal or a collector. Children write to files, so they never wait for a reader.
 type shownLogs struct {
 	dir   string
 	out   io.Writer
@@ -26,7 +26,7 @@ type shownLogs struct {
 
 type shownLog struct {
 	offset int64
-	rest   []byte // of an unfinished line
+	rest   []byte // the beginning of an unfinished line
 }
 
 func showLogs(ctx context.Context, config Config, out io.Writer) (wait func()) {
@@ -56,7 +56,7 @@ func (s *shownLogs) show() {
 	}
 }
 
-// A log that got shorter was truncated by boundLog.
+// show prints the new part of a log. A log that got shorter was truncated by boundLog, so it is read from 0.
 func (l *shownLog) show(path, name string, out io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/rlimit"
 )
 
-// Run returns after the context and the children have ended, or a start fails.
+// Run starts all children. It returns when the context and then the children have ended, or when a start fails.
 func Run(ctx context.Context, config Config, out io.Writer) error {
 	report := func(line string) { fmt.Fprintln(out, line) }
-	if err := rlimit.NoCoreFiles(); err != nil { // its children inherit it
+	if err := rlimit.NoCoreFiles(); err != nil { // children inherit the limit
 		return err
 	}
 	for _, dir := range []string{config.RunDir, config.LogDir} {
@@ -57,7 +57,7 @@ func Run(ctx context.Context, config Config, out io.Writer) error {
 		err = errors.Join(err, mount.unmount())
 	}
 	if errors.Is(err, context.Canceled) {
-		return nil // stopped before everything was ready
+		return nil // the context ended before everything was ready
 	}
 	return err
 }
@@ -98,7 +98,7 @@ func (t *tree) numbers() []int {
 }
 
 func (t *tree) startStage(ctx context.Context, number int) error {
-	// A stage must end only after the later stages.
+	// The stage does not end with ctx, because it must end only after the later stages.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	current := &stage{cancel: cancel}
 	t.stages = append(t.stages, current)
@@ -162,7 +162,7 @@ func reapForever(ctx context.Context) {
 	}
 }
 
-// The file may contain a key.
+// announce removes the file after printing it, because the file may contain a key.
 func announce(config Config, out io.Writer) {
 	path := config.Announcement
 	if path == "" || !filepath.IsAbs(path) {
@@ -170,7 +170,7 @@ func announce(config Config, out io.Writer) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return // nothing to announce
+		return // without the file there is nothing to announce
 	}
 	out.Write(text)
 	os.Remove(path)

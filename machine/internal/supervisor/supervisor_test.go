@@ -24,7 +24,7 @@ import (
 
 const asSupervisor = "SUPERVISOR_TEST_CONFIG"
 
-// When this file exists, the binary executes a program from another thread than its first, which has ended.
+// Names a file. Once it exists, the binary executes a program from a thread other than its first, which has ended.
 const asExecuting = "SUPERVISOR_TEST_EXECUTES"
 
 func init() {
@@ -263,7 +263,7 @@ func TestAKilledSupervisorsChildIsTakenOver(t *testing.T) {
 	config := testConfig(t, shell("child", "exec sleep 1000", 1))
 	left := killedSupervisor(t, config)
 	most := coreLimit(t, left)
-	// An earlier version left this limit, if the test may set it.
+	// An earlier supervisor left this limit; the test may not be allowed to set it.
 	if err := unix.Prlimit(left, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}, nil); err != nil {
 		t.Logf("the limit of core files stays as it is: %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child that is not root can never gain privileges.
+// fork starts a child. A child that is not root can never gain privileges.
 func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	if child.UID == 0 {
 		return syscall.ForkExec(child.Argv[0], child.Argv, attributes)
@@ -17,7 +17,7 @@ func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Privileges belong to the thread and its forks. A locked thread ends with this function.
+		// Privileges belong to the thread and its forks. The thread is locked and so ends with this function.
 		runtime.LockOSThread()
 		if err = giveUpRights(); err == nil {
 			pid, err = syscall.ForkExec(child.Argv[0], child.Argv, attributes)
@@ -27,7 +27,7 @@ func fork(child Child, attributes *syscall.ProcAttr) (pid int, err error) {
 	return pid, err
 }
 
-// Held privileges go with the change of user.
+// giveUpRights prevents new privileges. The privileges that the thread has now are lost when it changes its user.
 func giveUpRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
@@ -37,10 +37,10 @@ func giveUpRights() error {
 	}
 	for capability := uintptr(0); ; capability++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
-		if errors.Is(err, unix.EINVAL) { // the kernel has no higher capability
+		if errors.Is(err, unix.EINVAL) { // the kernel has no capability of this or a higher number
 			break
 		}
-		if err != nil && !errors.Is(err, unix.EPERM) { // an unprivileged supervisor has nothing to drop
+		if err != nil && !errors.Is(err, unix.EPERM) { // EPERM: an unprivileged supervisor has nothing to drop
 			return fmt.Errorf("the bounding set: %w", err)
 		}
 	}

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	folders     = "bt-*" // short: paths of sockets lie below it
+	folders     = "bt-*" // short, because paths of sockets below it are limited
 	lockName    = "lock"
 	groupPrefix = "cgroup-"
 	cgroups     = "/sys/fs/cgroup"
-	// A younger folder's process may not have locked it yet.
+	// The process of a folder that is newer than this may not have locked it yet.
 	youngest = time.Minute
 )
 
-// TakeDown may remove what tests left, except cgroups and files. Processes and mounts are gone by then.
+// TakeDown removes objects that tests left, except cgroups and files. Processes and mounts have ended before.
 var TakeDown func(folder string) error
 
 type folder struct {
@@ -39,11 +39,11 @@ func newFolder() (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Tests have processes of other users.
+	// Every user may write to the folder, because tests have processes of other users.
 	return &folder{path, lock}, errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), os.Chmod(path, 0o777|os.ModeSticky))
 }
 
-// A locked folder belongs to a live run.
+// sweep removes folders of earlier runs. A locked folder belongs to a run that is going on.
 func sweep() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folders))
 	for _, path := range left {
@@ -82,7 +82,7 @@ func (f *folder) takeDown() error {
 	return errors.Join(failed, os.RemoveAll(f.path))
 }
 
-// NotesGroup precedes the making of an instance's cgroups.
+// NotesGroup records an instance's cgroups for the removal. It must be called before they are made.
 func NotesGroup(t testing.TB, instance string) {
 	t.Helper()
 	if err := noteGroup(instance); err != nil {
@@ -104,7 +104,7 @@ func removeGroups(name string) error {
 			if err == nil && entry.IsDir() {
 				found = append(found, path)
 			}
-			return nil // the group was just removed
+			return nil // after an error, the group was just removed
 		})
 		slices.Reverse(found)
 		for _, path := range found {

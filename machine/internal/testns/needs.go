@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// Skipped tests would go unnoticed in a run of all.
+// In a run of all tests this variable is set, so that a missing requirement fails instead of skipping unnoticed.
 const wholeVariable = "BERTH_TEST_WHOLE"
 
-// Needs skips a test, or fails it in a whole run.
+// Needs skips a test whose variables are not set, or fails it in a run of all tests.
 func Needs(t testing.TB, variables ...string) {
 	t.Helper()
 	why := Missing(variables...)
@@ -21,7 +21,7 @@ func Needs(t testing.TB, variables ...string) {
 	}
 }
 
-// Missing returns "" if nothing is.
+// Missing returns the reason why a variable's requirement is missing, or "".
 func Missing(variables ...string) string {
 	for _, variable := range variables {
 		if os.Getenv(variable) == "" {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// The file's factor tells how much slower this computer is than a quiet one with two processors. The test runner
-// rewrites it; tests/support/patience.ts reads it too.
+// The file contains a factor: how much slower this computer is than an unloaded one with two processors. The test
+// runner rewrites the file; tests/support/patience.ts reads it, too.
 const slownessVariable = "BERTH_TEST_SLOWNESS_FILE"
 
-// Slowness is at least 1.
+// Slowness returns the factor, which is at least 1.
 func Slowness() float64 {
 	text, err := os.ReadFile(os.Getenv(slownessVariable))
 	if err != nil {
@@ -23,12 +23,12 @@ func Slowness() float64 {
 	return 1
 }
 
-// Patience scales a limit for a quiet computer.
+// Patience multiplies a time limit for an unloaded computer by Slowness.
 func Patience(quiet time.Duration) time.Duration {
 	return time.Duration(float64(quiet) * Slowness())
 }
 
-// Patiently counts slow periods less.
+// Patiently returns a function that reports whether time is left. Slow periods use up less of it.
 func Patiently(quiet time.Duration) func() bool {
 	last, left := time.Now(), quiet
 	return func() bool {

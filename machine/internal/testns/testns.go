@@ -1,6 +1,6 @@
-// Package testns gives tests their own namespaces: they mount, start sandboxes and set rules for real. The kernel ends
-// processes and mounts with the first process. The outer process removes files and cgroups, which one folder holds or
-// records.
+// Package testns runs tests in their own namespaces, because they mount, start sandboxes and set rules for real. The
+// kernel ends processes and mounts when the first process ends. The outer process removes files and cgroups, which one
+// folder contains or records.
 package testns
 
 import (
@@ -15,16 +15,16 @@ import (
 
 const (
 	inside     = "BERTH_TEST_NAMESPACE"
-	asInit     = "init" // the first process of the namespaces: it prepares them, starts the tests and reaps
+	asInit     = "init" // the first process of the namespaces: it prepares them, starts the tests and reaps processes
 	asTests    = "tests"
 	netnsNames = "/run/netns"
 )
 
-// Finish runs inside after the tests.
+// Finish is called inside the namespaces after the tests.
 var Finish func() error
 
-// Run is m.Run in new mount and PID namespaces, and in those of `also` (CLONE_NEW… flags). A failing check ends the
-// run.
+// Run is m.Run in new mount and PID namespaces, and in those of `also` (CLONE_NEW… flags). A failing check ends the run
+// before the tests.
 func Run(m *testing.M, also uintptr, checks ...func() error) int {
 	switch os.Getenv(inside) {
 	case asInit:
@@ -79,7 +79,7 @@ func enclosed(also uintptr) (code int, err error) {
 	select {
 	case err = <-ended:
 	case <-interrupted:
-		_ = again.Process.Kill() // it may have ended by itself
+		_ = again.Process.Kill() // fails if the process has ended by itself
 		err = <-ended
 	}
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
@@ -121,7 +121,7 @@ func prepare() error {
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// Names of `ip netns` would outlive a killed test.
+	// The directory is a temporary mount, because names of `ip netns` would outlive a killed test.
 	if err := os.MkdirAll(netnsNames, 0o755); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 type Owner struct{ UID, GID int }
 
-// Apply leaves a half changed tree after an error.
+// Apply reads entries and changes the tree. After an error the tree is partly changed.
 func Apply(root *os.File, owner Owner, from *bufio.Reader) error {
 	a := &applying{root: root, owner: owner}
 	defer a.closeParent()
@@ -39,7 +39,7 @@ type applying struct {
 	owner      Owner
 	parentPath string
 	parent     *os.File
-	// New entries change their directories' times.
+	// The directories' times are set at the end, because new entries change them.
 	directories []wire.TreeEntry
 }
 
@@ -81,7 +81,7 @@ func isPath(path string) bool {
 	return len(path) < unix.PathMax
 }
 
-// Entries of one directory are adjacent.
+// openParent keeps the last directory open, because entries of one directory are adjacent.
 func (a *applying) openParent(dir string) (*os.File, error) {
 	if a.parent != nil && a.parentPath == dir {
 		return a.parent, nil
@@ -170,7 +170,7 @@ func (a *applying) finishDirectories() error {
 		entry := a.directories[i]
 		dir, err := openBeneath(a.root, path.Join(".", entry.Path))
 		if err == unix.ENOENT || err == unix.ENOTDIR {
-			continue // made and removed in one stream
+			continue // it was made and removed in one stream
 		}
 		if err != nil {
 			return fmt.Errorf("directory %q: %w", entry.Path, err)

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Changed is no longer written by any process.
+// Changed is a disk to compare. No process may write to it any more.
 type Changed struct {
 	Upper *os.File // upper directory of the guest's root overlay
-	// A moved directory lies partly in the lower layers.
+	// Merged returns the overlay's merged root, for moved directories, which are partly in the lower layers.
 	Merged     func() (*os.File, error)
 	BytesMax   int64
 	EntriesMax int64
@@ -28,18 +28,18 @@ type Changed struct {
 
 var home = []string{"home", "user"}
 
-// For a root that the guest removed.
+// The mode of a root directory that the guest removed.
 const ofGuests = 0o755
 
-// A guest chooses the size and depth of directories.
+// Names are read in parts, because a guest chooses the size and depth of directories.
 const namesAtOnce = 64
 
-// No tree can represent the guest's files.
+// refusedError means that the guest's files exceed what a tree can represent.
 type refusedError struct{ why, path string }
 
 func (e *refusedError) Error() string { return e.why }
 
-// WriteChanges takes time for changes, not for the tree.
+// WriteChanges writes the changes as entries. Its time depends on the number of changes, not on the size of the tree.
 func WriteChanges(to io.Writer, changed Changed) error {
 	out := bufio.NewWriterSize(to, StreamBytes)
 	w := &walking{Changed: changed, out: out}
@@ -59,10 +59,10 @@ type walking struct {
 	out     *bufio.Writer
 	bytes   int64
 	entries int64
-	merged  bool // inside a moved directory: everything is written, as the guest saw it
+	merged  bool // inside a moved directory, where all files are written as the guest saw them
 }
 
-// A directory above may be moved or removed.
+// fromTop handles home directories that the guest moved or removed.
 func (w *walking) fromTop() error {
 	at, opaque := w.Upper, false
 	for _, name := range home {
@@ -139,7 +139,7 @@ func (w *walking) name(dir *os.File, name, below string) error {
 	removed := kind != unix.S_IFREG && kind != unix.S_IFDIR && kind != unix.S_IFLNK // a whiteout, or a type that trees do not have
 	if !utf8.ValidString(name) {
 		if removed {
-			return nil // no tree had this name
+			return nil // ignored: no tree contains such a name
 		}
 		return &refusedError{wire.TreeNameNotUTF8, strings.ToValidUTF8(at, "�")}
 	}
@@ -204,7 +204,7 @@ func (w *walking) symlink(dir *os.File, name, at string, stat *unix.Stat_t) erro
 	return w.tell(entry)
 }
 
-// Holes become zeros.
+// file writes a file's content. Holes become zeros.
 func (w *walking) file(dir *os.File, name, at string) error {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -243,7 +243,7 @@ func entryOf(kind, at string, stat *unix.Stat_t, opaque bool) wire.TreeEntry {
 	return wire.TreeEntry{Type: kind, Path: at, Mode: stat.Mode & 0o7777, ModifiedMS: milliseconds(stat.Mtim), Opaque: opaque}
 }
 
-// The guest may have set any time.
+// milliseconds limits the time, because the guest may have set any.
 func milliseconds(at unix.Timespec) int64 {
 	const secondsMax = math.MaxInt32 * 100
 	return max(min(at.Sec, secondsMax), 0)*1000 + at.Nsec/int64(time.Millisecond)
@@ -251,11 +251,11 @@ func milliseconds(at unix.Timespec) int64 {
 
 const (
 	mergedDir = iota
-	opaqueDir // hides them
-	moved     // continues a directory with another name
+	opaqueDir // hides the lower directories of the same name
+	moved     // shows a lower directory with another name
 )
 
-// A whiteout gives ENOTDIR.
+// openUpper opens a directory and reads its overlay marks. For a whiteout it returns ENOTDIR.
 func openUpper(parent *os.File, name string) (*os.File, int, error) {
 	dir, err := openDir(parent, name)
 	if err != nil {

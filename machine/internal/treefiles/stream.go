@@ -13,10 +13,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A path and a target have a page each, and up to six JSON characters per byte.
+// A path and a link's target have at most a page each, and up to six JSON characters per byte.
 const lineBytesMax = 64 << 10
 
-// StreamBytes buffers a stream of entries.
+// StreamBytes is the buffer size for a stream of entries.
 const StreamBytes = 256 << 10
 
 func ReadLine(from *bufio.Reader, into any) error {

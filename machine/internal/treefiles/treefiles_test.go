@@ -46,7 +46,7 @@ func newGuest(t *testing.T) *guest {
 	return g
 }
 
-// mount must follow the test's changes to the tree.
+// An overlay must not change below its mount: call mount after the changes to the tree.
 func (g *guest) mount() {
 	g.t.Helper()
 	options := "lowerdir=" + strings.Join(g.lower, ":") + ",upperdir=" + g.upper + ",workdir=" + filepath.Join(filepath.Dir(g.upper), "work") + ",redirect_dir=on,index=off,metacopy=off"

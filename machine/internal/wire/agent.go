@@ -2,7 +2,7 @@
 // reads; `npm run wire` writes the generated files from it. Only hostd and agent use the structs written here.
 package wire
 
-// The guest shares the network of AgentPort, so every call carries this incarnation's key.
+// AgentPort is in the guest's network, so every call carries the key of this incarnation.
 const AgentPort = 65100
 
 // AgentProtocol rises with every new or changed call. A machine from an old checkpoint runs an old agent, so hostd and
@@ -25,7 +25,7 @@ const (
 	ProtocolVolumes = 4
 )
 
-// SpeaksTo reports whether an agent's protocol is supported.
+// SpeaksTo reports whether hostd supports an agent's protocol version.
 func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protocol <= AgentProtocol }
 
 // Every call carries `Authorization: Bearer <key>` and `X-Berth-Epoch: <epoch>`. For an unknown key the agent reads
@@ -54,67 +54,66 @@ func SpeaksTo(protocol int) bool { return protocol >= AgentProtocolMin && protoc
 // A refusal is AgentError with the gateway's HTTP status. Sessions, output and offsets live on the workspace's disk:
 // they outlive an agent restart, a suspend, a resume and a fork.
 
-// Incarnation is an agent's identity. hostd writes one per epoch to a file, with Key.
+// Incarnation is an agent's identity. hostd writes it to a file for each epoch, with Key.
 type Incarnation struct {
 	WorkspaceID string `json:"workspace_id"`
 	Epoch       int64  `json:"epoch"`
 	Protocol    int    `json:"protocol"`
-	// Key is optional in a claim: the agent then reads the epoch's file. No answer contains it.
+	// Key may be missing in a claim; the agent then reads it from the epoch's file. No answer contains it.
 	Key      string       `json:"key,omitempty"`
 	Hostname string       `json:"hostname,omitempty"`
 	Limits   *GuestLimits `json:"limits,omitempty"`
 	// RenewIdentity gives a fork a new hostname, machine-id and boot id, and removes SSH host keys.
 	RenewIdentity bool   `json:"renew_identity,omitempty"`
 	Nameserver    string `json:"nameserver,omitempty"`
-	// Volumes are all of the guest's from now on.
+	// Volumes are all volumes that the guest has from now on.
 	Volumes []Volume `json:"volumes,omitempty"`
-	// RefusedVolumes could not be mounted. Only in an answer.
+	// RefusedVolumes could not be mounted. The field is only in answers.
 	RefusedVolumes []RefusedVolume `json:"refused_volumes,omitempty"`
 }
 
-// GuestLimits are enforced by the agent inside the guest.
+// GuestLimits are limits that the agent enforces inside the guest.
 type GuestLimits struct {
 	MemoryBytes int64 `json:"memory_bytes"`
 	Processes   int   `json:"processes"`
-	// OutputBytes bounds all sessions' retained output; the oldest ended go first.
+	// OutputBytes limits all sessions' retained output. Above it, output of the sessions that ended first is removed.
 	OutputBytes int64 `json:"output_bytes"`
 }
 
-// FitRequest makes an agent adopt an unassigned disk before its claim. Only nameserver and limits count; the claim may
-// change them.
+// FitRequest makes an agent use a disk before its claim. Only nameserver and limits are read; a claim may change them.
 type FitRequest struct {
 	Incarnation
 }
 
-// ClaimRequest turns a warm sandbox into a workspace's machine. hostd has mounted claim/root and claim/state. A fitted
-// disk is then the workspace's.
+// ClaimRequest turns a warm sandbox into a workspace's machine. Before it, hostd has mounted claim/root and
+// claim/state. If the sandbox was fitted, that disk becomes the workspace's.
 type ClaimRequest struct {
 	Incarnation
 }
 
-// A frame: kind (1 byte), zero (3), data length (uint32, big endian), offset (uint64, big endian), data.
+// The format of a frame: kind (1 byte), zero (3), data length (uint32, big endian), offset (uint64, big endian), data.
 const (
-	FrameStdout    = 1 // offset: of the first byte
+	FrameStdout    = 1 // offset is that of the first byte
 	FrameStderr    = 2
-	FrameExit      = 3 // data: ExecRecord as JSON, argv null if the record would not fit; the last frame
-	FrameHeartbeat = 4 // every 15 s of silence; no data
-	FrameError     = 5 // data: AgentError as JSON; the last frame
+	FrameExit      = 3 // the last frame; data: ExecRecord as JSON, with argv null if the record would not fit
+	FrameHeartbeat = 4 // sent after every 15 s of silence; no data
+	FrameError     = 5 // the last frame; data: AgentError as JSON
 	FrameRecord    = 6 // data: ExecRecord as JSON; only the first frame of a start that is followed
-	// A terminal sends FrameStdout, then FrameExit with a PtyRecord. It accepts the next two.
+	// A terminal sends FrameStdout, then FrameExit with a PtyRecord. It receives the next two kinds.
 	FrameInput   = 16 // data: typed input
 	FrameResize  = 17 // data: columns, rows (uint16 each, big endian)
 	FrameHeader  = 16
 	FrameDataMax = 64 << 10
 )
 
-// GuestVolumesRequest names all volumes from now on.
+// GuestVolumesRequest lists all volumes that the guest has from now on.
 type GuestVolumesRequest struct {
 	Volumes []Volume `json:"volumes"`
-	// EndUsers kills the users of a removed volume, which otherwise stays as busy.
+	// EndUsers kills the users of a removed volume. Without it, a used volume remains mounted and is in Busy.
 	EndUsers bool `json:"end_users,omitempty"`
 }
 
-// GuestVolumes has the mount slots that are not as requested.
+// GuestVolumes lists the mount slots whose volume is not as requested.
 type GuestVolumes struct {
 	Busy    []int           `json:"busy"`
 	Refused []RefusedVolume `json:"refused"`
@@ -122,7 +121,7 @@ type GuestVolumes struct {
 
 const (
 	WhyNotADirectory = "not_a_directory" // the path, or a part of it, is not a directory
-	WhyOverALink     = "over_a_link"     // a part of the path is a link
+	WhyOverALink     = "over_a_link"     // a part of the path is a symbolic link
 	WhyMount         = "mount_failed"
 	WhyNotHere       = "not_here" // the computer has no such volume
 )

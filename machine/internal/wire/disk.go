@@ -1,16 +1,16 @@
 package wire
 
 // A separate process reads disks of hibernated workspaces: the agent's binary in a jail, started on demand. It also
-// spares running machines long queries. It serves the agent's read-only file calls, /files/facts and /awake. It needs
-// no fencing token: it changes nothing, and a verb that changes the disk ends it first.
+// answers long queries about running machines, instead of their agents. It serves the agent's read-only file calls,
+// /files/facts and /awake. It needs no fencing token: it changes nothing, and a verb that changes the disk ends it first.
 
-// A machine mounts something over InMemory: kernel memory, or at /tmp a directory outside the tree.
+// Here the guest sees other mounts than the disk: kernel memory, or at /tmp a directory outside the tree.
 var InMemory = []string{"tmp", "dev", "proc", "sys"}
 
-// DetailInMemory is in the 409 for a path below InMemory. The disk's directories there are not what the guest sees.
+// DetailInMemory is in the 409 for a path below InMemory, where the guest does not see the disk's directories.
 const DetailInMemory = "in_memory"
 
-// DiskReaderSetup is one line on DiskReaderSetupFD. The reader ends when that pipe closes.
+// DiskReaderSetup is one line on DiskReaderSetupFD. The reader ends when that pipe is closed.
 type DiskReaderSetup struct {
 	MountPoint string `json:"mount_point"` // a directory in the reader's initial namespace on which it may mount the disk
 	Key        string `json:"key"`
@@ -18,10 +18,10 @@ type DiskReaderSetup struct {
 	IdleMS     int64  `json:"idle_ms"`
 }
 
-// Descriptors that a reader starts with.
+// These are the descriptors with which a reader starts.
 const (
 	DiskReaderSetupFD  = 3
-	DiskReaderReadyFD  = 4 // the reader writes DiskReaderReady, or why it cannot serve
+	DiskReaderReadyFD  = 4 // on it the reader writes DiskReaderReady, or why it cannot serve
 	DiskReaderSocketFD = 5 // listening socket
 	DiskReaderMountFD  = 6 // the disk, as a detached mount
 	DiskReaderAgentFD  = 7 // the program itself

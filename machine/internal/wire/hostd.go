@@ -23,11 +23,11 @@ package wire
 //
 // contract/internal/host*.ts has the shapes; `npm run wire` writes the structs from them.
 
-// InstallationHeader is in every call that changes something. Once an installation owns the pool, other callers get
-// `wrong_installation`.
+// InstallationHeader is in every call that changes something. After an installation has claimed the pool, all other
+// callers get `wrong_installation`.
 const InstallationHeader = "Berth-Installation"
 
 func (f Fence) Caller() Fence { return f }
 
-// A memory restores under its own kind alone.
+// A memory can be restored only under the engine kind that saved it.
 const EngineGVisor = "gvisor"

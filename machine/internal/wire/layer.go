@@ -1,6 +1,6 @@
 package wire
 
-// An answer ends with the directory that reaches a bound. A directory beyond LayerDirectoryMax is refused.
+// An answer is cut after the directory that reaches a limit. A directory beyond LayerDirectoryMax is refused.
 const (
 	LayerListEntries  = 5000
 	LayerListBytes    = 256 << 20

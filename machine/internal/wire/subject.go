@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// A volume owns no machine: its fencing tokens guard its files.
+// A volume has no machine. Its fencing tokens protect its files.
 const KindVolume = "volume"
 
 func Workspace(id string) Subject { return Subject{Kind: KindWorkspace, ID: id} }
 
-// Owner is the name in paths. A workspace's is its id alone, as before other kinds existed.
+// Owner is the subject's name in paths. For a workspace it is the id alone, as before other kinds existed.
 func (s Subject) Owner() string {
 	if s.Kind == KindWorkspace {
 		return s.ID
@@ -18,7 +18,7 @@ func (s Subject) Owner() string {
 	return s.Kind + "." + s.ID
 }
 
-// SubjectOf reverses Owner.
+// SubjectOf returns the subject of an owner name.
 func SubjectOf(owner string) Subject {
 	kind, id, found := strings.Cut(owner, ".")
 	if !found || !slices.Contains(Kinds, kind) {

@@ -8,7 +8,7 @@ const (
 	WatchHeartbeat = "heartbeat"
 )
 
-// Changes of a name; for WatchEnd, of the directory.
+// These are the kinds of change of a name; WatchEnd is about the directory itself.
 const (
 	WatchAdded    = "added"
 	WatchModified = "modified"

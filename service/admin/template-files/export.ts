@@ -10,7 +10,7 @@ import { tarHead } from './tar.ts'
 
 export type Exported = Omit<Manifest, 'layers' | 'architecture'> & { layers: string[] }
 
-/** The file gets its name when it is complete and durable. */
+/** Writes to a temporary name. The file gets its name when it is complete and durable. */
 export async function writeTemplateFile(output: string, layers_dir: string, { layers, ...version }: Exported): Promise<void> {
   const images = await Promise.all([...new Set(layers)].map((sha256) => imageOf(layers_dir, sha256)))
   const sizes = new Map(images.map(({ sha256, size_bytes }) => [sha256, size_bytes]))

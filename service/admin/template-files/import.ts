@@ -8,10 +8,10 @@ import { touchLayers } from '../touch-layers.ts'
 import { MANIFEST_BYTES_MAX, ownArchitecture, parseManifest, type Manifest } from './manifest.ts'
 import { BadTar, TarReader } from './tar.ts'
 
-/** hostd empties this folder when it starts. */
+/** Folder of unfinished layers: hostd empties it when it starts. */
 const UNFINISHED = 'making'
 
-/** A layer is renamed into hostd's folder when it is complete, durable and matches its digest. Repeats change nothing. */
+/** A layer is renamed into hostd's folder when it is complete and durable and its digest matches. A repeat changes nothing. */
 export async function readTemplateFile(input: string, layers_dir: string): Promise<Manifest> {
   const file = await open(input).catch((error: unknown) => {
     throw new AdminError(`${input} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
@@ -88,7 +88,7 @@ async function digestOf(path: string): Promise<string | undefined> {
   try {
     for await (const piece of createReadStream(path, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) hash.update(piece)
   } catch {
-    return undefined // written below, or refused there
+    return undefined // the caller then writes or refuses the layer
   }
   return hash.digest('hex')
 }

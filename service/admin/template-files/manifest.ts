@@ -12,7 +12,7 @@ const FORMAT_VERSION = 1
 export const MANIFEST_BYTES_MAX = 8 << 20
 const strict = { additionalProperties: false }
 
-/** Its name in the tar holds the digest of its bytes. */
+/** The manifest's name in the tar contains the digest of its bytes. */
 const Shape = Type.Object(
   {
     format: Type.Literal(FORMAT),

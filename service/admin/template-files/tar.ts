@@ -31,12 +31,12 @@ export function tarHead({ name, size }: TarHead): Buffer {
   return head
 }
 
-/** The checksum field itself counts as blanks. */
+/** The checksum is computed as if its own field contained blanks. */
 function sumOf(head: Buffer): number {
   return head.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 0x20 : byte), 0)
 }
 
-/** The caller reads an entry's bytes before the next head. */
+/** The caller must read all bytes of an entry before it calls next(). */
 export class TarReader {
   private readonly file: FileHandle
   private position = 0
@@ -45,7 +45,7 @@ export class TarReader {
     this.file = file
   }
 
-  /** @returns null at the end. */
+  /** @returns null at the end of the archive. */
   async next(): Promise<TarHead | null> {
     const head = await this.exactly(BLOCK)
     if (head.every((byte) => byte === 0)) return null

@@ -7,10 +7,10 @@ import { tenantOf } from './turns.ts'
 
 const DAY_SECONDS = 24 * 3600
 
-/** Changes make rows: records stay for 400 days, outcomes for one. */
+/** Limits changes, because each writes rows: audit records remain for 400 days, idempotency outcomes for one. */
 export type ChangeRate = (call: Pick<Call, 'who' | 'route'>) => void
 
-/** Deletions are never refused; creations bound their number. */
+/** Deletions are never refused. Their number is bounded by the number of creations. */
 export function createChangeRate(changes_per_day: number, clock: Clock): ChangeRate {
   const buckets = createBuckets({ tokens: changes_per_day, seconds: DAY_SECONDS, names_max: LIMITS.caller.callers_counted_max }, clock)
   return ({ who, route }) => {

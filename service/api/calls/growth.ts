@@ -1,7 +1,9 @@
 import type { Route } from '../../../contract/route.ts'
 import type { DiskReserve } from '../../lib/disk-reserve.ts'
 
-/** These are refused while free space is at the reserve. All others continue: people can sign in, reach, stop and delete their work. */
+/**
+ * These routes are refused while free disk space is at the reserve. With all others people can still sign in, reach, stop and delete work.
+ */
 export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'api-keys.create',
   'draft-states.create',
@@ -32,7 +34,7 @@ export const GROWING_ROUTES: ReadonlySet<string> = new Set([
   'workspaces.snapshot',
 ])
 
-/** Each of these writes few rows or frees space. */
+/** These routes are never refused: each writes few rows or frees space. */
 export const ROUTES_THAT_GO_ON: ReadonlySet<string> = new Set([
   'api-keys.update',
   'attachments.create',

@@ -4,12 +4,12 @@ import { waitSeconds } from '../../http/headers.ts'
 import { createKeyedCounts } from '../../lib/bounded.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** Permit that a call keeps until its answer ends. */
+/** Permit that a waiting call holds until its answer ends. */
 export type WaitPermit = Disposable | undefined
 
 /** Limits concurrent `Prefer: wait` calls: each holds a connection and memory. */
 export interface WaitPermits {
-  /** Takes a permit for a waiting call, or rejects it before any work. Disposing releases it. */
+  /** Acquires a permit for a waiting call, or refuses the call before any work. Disposing releases the permit. */
   acquire(arrival: Arrival, who: Principal): WaitPermit
 }
 

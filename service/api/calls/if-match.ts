@@ -1,6 +1,6 @@
 import { fail } from '../../lib/fail.ts'
 
-/** App, "Egress policy". Absent: any version may be replaced. */
+/** See the specification (App, "Egress policy"). Without the header any version may be replaced. */
 export function refuseStaleVersion(named_headers: { 'If-Match'?: string }, current_version: number): void {
   const given = named_headers['If-Match']
   if (given === undefined || Number(given.replaceAll('"', '')) === current_version) return

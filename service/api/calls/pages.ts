@@ -5,9 +5,9 @@ import type { Principal } from '../../http/call.ts'
 
 const ID_BYTES = 16
 const MAC_BYTES = 16
-const CURSOR = /^[A-Za-z0-9_-]{43}(?:[A-Za-z0-9_-]{5})?$/ // of the first key without its id, or of a later key with it
+const CURSOR = /^[A-Za-z0-9_-]{43}(?:[A-Za-z0-9_-]{5})?$/ // id and MAC; a MAC of the first key omits the key's id, which has 5 characters
 
-/** Lists are newest first: a page continues below the last id. */
+/** Lists are newest first, so the next page holds the ids below `below`. */
 export interface Page {
   limit: number
   below: string | null
@@ -20,7 +20,7 @@ interface ListCall {
   query: { limit?: number; cursor?: string }
 }
 
-/** Valid only for the same project or person, route and filters. */
+/** A cursor is valid only for the same route, filters, and project or person. */
 export function pageOf(keys: KeyRing, call: ListCall): Page {
   const { limit = LIMITS.page.size_default, cursor } = call.query
   if (cursor === undefined) return { limit, below: null }
@@ -31,7 +31,7 @@ export function pageOf(keys: KeyRing, call: ListCall): Page {
   return { limit, below: [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-') }
 }
 
-/** `rows` has at least one more than the page if more exist. */
+/** @param rows one more than the page holds, if more exist */
 export function pageAnswer<Row extends { id: string }, View>(
   keys: KeyRing,
   call: ListCall,
@@ -56,7 +56,7 @@ export function cursorAt(keys: KeyRing, call: ListCall, where: Buffer): string {
   return Buffer.concat([Buffer.from([where.length]), where, keys.sign(MAC_BYTES, boundTo(call), where)]).toString('base64url')
 }
 
-/** @returns null: the start. */
+/** @returns null at the start of the list. */
 export function whereOf(keys: KeyRing, call: ListCall): Buffer | null {
   const { cursor } = call.query
   if (cursor === undefined) return null
@@ -72,7 +72,7 @@ function boundTo(call: ListCall): string {
   return JSON.stringify([call.route.id, scopeOf(call.who), call.params, Object.entries(filters).sort()])
 }
 
-/** Any key of the project can continue a listing. */
+/** All keys of a project share cursors: another key can continue a listing. */
 function scopeOf(who: Principal): string {
   return who.type === 'api_key' ? `project:${who.project_id}` : `user:${who.id}`
 }

@@ -8,12 +8,12 @@ export interface Owned {
   project_id: string
 }
 
-/** Whether a principal may know that this exists. */
+/** Whether the principal may learn that the object exists. */
 export function maySee(who: Principal, owned: Owned): boolean {
   return who.type === 'api_key' ? who.project_id === owned.project_id : isMember(who, owned.organization_id)
 }
 
-/** Null project: the whole organization's. */
+/** Null project: an object of the whole organization. */
 export function maySeeScope(
   who: Principal,
   { organization_id, project_id }: { organization_id: string; project_id: string | null },
@@ -25,7 +25,7 @@ export function maySeeOrganization(who: Principal, organization_id: string): boo
   return who.type === 'api_key' ? who.organization_id === organization_id : isMember(who, organization_id)
 }
 
-/** A person who deleted an organization is no longer a member, but may still read the progress. */
+/** A person who deleted an organization is no longer a member, but may still read the progress of the deletion. */
 export function watchesEnd(
   who: Principal,
   { project_id, kind, input }: { project_id: string | null; kind: string; input: Record<string, unknown> },
@@ -40,7 +40,7 @@ function isMember(who: Extract<Principal, { type: 'user' }>, organization_id: st
 type Personal = 'export' | 'session' | 'member' | 'invitation' | 'API key'
 type Paid = 'invoice' | 'billing account'
 
-/** One answer for a missing and for another tenant's object. */
+/** Missing objects and those of other tenants get the same answer, so callers cannot distinguish them. */
 export function notFound(
   what:
     | 'organization'

@@ -4,8 +4,8 @@ import { createFairSemaphore } from '../../lib/bounded.ts'
 import { fail, type Failure } from '../../lib/fail.ts'
 
 /**
- * Tenant limit: bounds the connections that one tenant's changes hold. Changes wait for row locks inside a connection, so without it a
- * burst of one tenant would block all others.
+ * Bounds the database connections that one tenant's changes hold. Changes wait for row locks while they hold a connection, so a burst of
+ * one tenant could otherwise block all tenants.
  */
 export interface TenantLimit {
   /** Runs the work under the tenant's limit, in order of arrival. */
@@ -21,7 +21,7 @@ export interface TenantLimitOptions {
 }
 
 const RETRY_SECONDS = 1
-/** Divisor of all connections for one tenant: a burst leaves three quarters to the others. */
+/** One tenant may use a quarter of the connections. The rest remain for other tenants during its burst. */
 const SHARE = 4
 const AT_ONCE_MIN = 2
 
@@ -39,7 +39,7 @@ function tooMany(): Failure {
   return fail('rate_limited', null, 'Too many of your changes wait for one another', { retry_after_seconds: RETRY_SECONDS })
 }
 
-/** Returns the tenant. An API key counts for its organization; a person counts once for all organizations. */
+/** An API key is charged to its organization. A person is one tenant, whatever the organization. */
 export function tenantOf(who: Principal): string {
   return who.type === 'api_key' ? who.organization_id : who.id
 }

@@ -10,7 +10,7 @@ const TICK_MS = 15_000
 
 type Clockwork = Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
-/** Several processes may run this. */
+/** Closes billing periods. Several processes may run this worker. */
 export function startMoneyClock(deps: Clockwork, mailed: () => void): Poller {
   const { clock, logger } = deps
   const closeSteadily = whileClockStable(clock, logger, 'closing of billing periods', () => close(deps))

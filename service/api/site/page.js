@@ -1,9 +1,9 @@
-// The token stands behind `#`, which a browser never sends to a server.
+// The token follows `#` in the URL: browsers never send that part to a server.
 const token = new URLSearchParams(location.hash.slice(1)).get('token')
 const element = (id) => document.getElementById(id)
 const say = (text) => void (element('message').textContent = text)
 const shown = (id, is_shown = true) => void (element(id).hidden = !is_shown)
-// The history of a computer may be shared.
+// Removes the token from the browser's history, which other people may read.
 if (token !== null) history.replaceState(null, '', location.pathname)
 
 const PAGES = {
@@ -45,7 +45,7 @@ const PAGES = {
 }
 
 async function accept(session_token) {
-  // A registration by invitation has already accepted it.
+  // The token is invalid if the registration has already accepted the invitation.
   const joined = await post('/v1/invitations/accept', { token }, session_token).catch((refusal) => {
     if (refusal.code !== 'token_invalid') throw refusal
     return get('/v1/me', session_token).then(({ memberships }) => {

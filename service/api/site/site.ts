@@ -5,7 +5,7 @@ const PAGE_PATHS = ['/', '/verify-email', '/reset-password', '/change-email', '/
 
 const read = (name: string) => readFileSync(new URL(name, import.meta.url))
 
-/** No request data is ever written into these static pages. */
+/** The pages are static: they never contain data of a request. */
 export function siteFiles(): ReadonlyMap<string, StaticFile> {
   const page: StaticFile = { type: 'text/html; charset=utf-8', bytes: read('page.html') }
   return new Map([

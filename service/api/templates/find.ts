@@ -10,7 +10,7 @@ export interface TemplatePath {
   organization_id?: string
 }
 
-/** The organization's own, else the platform's. Throws if several of a person's organizations have the slug. */
+/** Finds the organization's own template, else the platform's. Throws if several of a person's organizations have the slug. */
 export async function findTemplate(reads: Reader, who: Principal, { slug, organization_id }: TemplatePath): Promise<TemplateRow> {
   if (organization_id !== undefined && !maySeeOrganization(who, organization_id)) throw notFound('organization')
   const organizations = organization_id === undefined ? organizationIds(who) : [organization_id]

@@ -69,7 +69,7 @@ export const TEMPLATES_HANDLERS = {
   'template-languages.list': listLanguages,
 }
 
-/** A repeat whose answer has a token is answered from the current state. */
+/** A repeat of these calls is answered from the current state, because their answers contain a token. */
 export const TEMPLATES_ANSWERS = {
   'test-instances.create': answerTestInstance,
   'test-instances.create_of_organization': answerTestInstance,

@@ -29,7 +29,7 @@ export function archiveVersion(call: ArchiveCall, deps: ChangeDeps): Promise<Rep
   return mark(call, deps, 'archived_at', () => undefined)
 }
 
-/** Serialized: the second call sees the first's change. */
+/** The template's lock serializes calls: the second sees the change of the first. */
 async function mark(
   call: PublishCall | ArchiveCall,
   deps: ChangeDeps,

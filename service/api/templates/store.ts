@@ -41,7 +41,7 @@ const TEMPLATE = `t.id, t.slug, t.organization_id, t.display_name, t.description
   (select v.version from template_versions v where v.template_id = t.id and v.published_at is not null and v.archived_at is null
    order by v.version desc limit 1) as latest_version`
 
-/** One row more than the page holds. Filters by owner first: an organization has few templates, others have many. */
+/** Reads one row more than the page holds. Filters by owner first, because an organization has few of all templates. */
 export function listTemplates(reads: Reader, organizations: string[], platform: boolean, page: Page): Promise<TemplateRow[]> {
   return reads.rows(
     'templates.list',
@@ -55,7 +55,7 @@ export function listTemplates(reads: Reader, organizations: string[], platform: 
   )
 }
 
-/** The platform's comes last. */
+/** The platform's template is the last row. */
 export function findTemplates(reads: Reader, organizations: string[], slug: string): Promise<TemplateRow[]> {
   return reads.rows(
     'templates.by_slug',
@@ -89,7 +89,7 @@ export async function readVersion(reads: Reader, template_id: string, version: n
   return row ?? null
 }
 
-/** Serializes publishing and archiving. */
+/** The lock serializes publishing and archiving. */
 export async function lockTemplate(tx: ChangeTx, template_id: string): Promise<{ project_id: string | null }> {
   const { rows } = await sql<{
     project_id: string | null

@@ -65,7 +65,7 @@ export interface TestSubject {
   state?: Pick<Creation, 'draft_state_id' | 'state_layers' | 'cell_id'>
 }
 
-/** Without a key the service makes one. */
+/** Without an idempotency key of the caller the service makes one. */
 export interface OwnCall {
   who: Principal
   now: Date
@@ -92,7 +92,7 @@ export async function openTestWorkspace(
   return reopen(deps, tx, call, row)
 }
 
-/** A reserved prefix, which no caller can open. */
+/** The prefix is reserved, so no caller can open this key. */
 export function ownKey(kind: 'draft' | 'test', slug: string): string {
   return `sf:${kind}:${slug}:${randomBytes(4).toString('hex')}`
 }

@@ -17,7 +17,7 @@ export interface WorkspaceCommandResult extends CommandResult {
   workspace_id: string
 }
 
-/** `changed` is false for a join. */
+/** `changed` is false if the call joins a running operation. */
 export function workspaceCommandResult(
   { id, organization_id, project_id }: { id: string; organization_id: string; project_id: string },
   came: { status: number; operation_id: string | null; changed: boolean },

@@ -44,8 +44,9 @@ export interface Started {
 }
 
 /**
- * App, "Open rules" 4. A resume needs only a running workspace: one with a failed start-up still serves tools. A repeat of a 200 is 200
- * while the workspace is ready: after a 200 the caller calls tools.
+ * See the specification (App, "Open rules" 4). A resume requires only a running workspace, because one with a failed start-up still serves
+ * tools.
+ * A repeated 200 needs a ready workspace, too: after a 200 the caller calls tools.
  */
 export async function answerStart(
   call: StartCall,

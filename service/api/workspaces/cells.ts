@@ -7,13 +7,13 @@ const KNOWN_MS = 1000
 
 export interface Cells {
   /**
-   * null if no cell is alive: the first one to come takes unplaced workspaces. Uses the caller's connection: a transaction that waits for a
-   * second one could deadlock.
+   * null if no cell is alive: the first cell that starts takes unplaced workspaces. Uses the caller's connection, because a transaction
+   * that waits for a second connection could deadlock.
    */
   choose(reads: Reader): Promise<string | null>
 }
 
-/** Caches the live cells for a second. */
+/** Caches the list of live cells for a second. */
 export function openCells(clock: Clock): Cells {
   let alive: { ids: string[]; read_ms: number } | null = null
   const list = async (reads: Reader) => {

@@ -29,24 +29,24 @@ type Given =
 export interface Creation extends Pick<NewWorkspace, Given> {
   project: Owned
   version: TemplateVersion
-  /** Ended workspace that had the key before. */
+  /** Id of the ended workspace that had the key before. */
   freed: string | null
-  /** Cell with the initial state; absent: any. */
+  /** Cell that has the initial state; absent: any cell. */
   cell_id?: string
   now: Date
 }
 
-/** App, "Open body": caps are cut to the ceiling. */
+/** See the specification (App, "Open body"): caps above the ceiling are reduced to the ceiling. */
 type Cut = { ignored: Ignorable[] }
 
-/** Throws StaleReadError if the key was taken meanwhile. */
+/** @throws StaleReadError if a concurrent call has taken the key */
 export async function createWorkspace(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
   tx: ChangeTx,
   { project, version, freed, cell_id: at, ...given }: Creation,
 ): Promise<Cut & { workspace_id: string; operation_id: string }> {
   const id = deps.ids.next()
-  // A concurrent open of the key waits here and then finds this workspace.
+  // A concurrent open of the same key waits for this row and then finds this workspace.
   if (!(await assignWorkspaceKey(tx, project, given.key, id, freed))) throw new StaleReadError('the key is taken meanwhile')
   const plan = await admitStart(tx, project.organization_id, id)
   const cell_id = at ?? (await deps.cells.choose(readerOf(tx)))
@@ -61,7 +61,7 @@ export async function createWorkspace(
     observed_state: 'creating',
     mode: 'processful',
     startup: hasStartup(version.settings) ? { state: 'pending' } : null,
-    // App, "Open rules" 9. Drafts and test instances need layers.
+    // See the specification (App, "Open rules" 9). Drafts and test instances always need layers.
     disk_layout: version.layered && (deps.layered_opens || given.purpose !== 'standard') ? 'layered' : 'legacy',
     ceilings: ceilingsOf({ template: version.settings, caps: given.caps, plan }),
     cell_id,
@@ -72,7 +72,7 @@ export async function createWorkspace(
   return { workspace_id: id, operation_id, ignored: cut(workspace) }
 }
 
-/** Needs neither machine nor operation. Throws like createWorkspace. */
+/** A tree workspace needs neither machine nor operation. @throws as createWorkspace */
 export async function createTreeWorkspace(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells'>,
   tx: ChangeTx,
@@ -83,7 +83,7 @@ export async function createTreeWorkspace(
   const { organization_id, project_id } = project
   const plan = await admitTree(tx, organization_id)
   const cell_id = await deps.cells.choose(readerOf(tx))
-  // No operation would wait for a cell, and the files need one from the first call on.
+  // The files need a cell from the first call on, and there is no operation that could wait for a cell.
   if (cell_id === null) throw fail('dependency_unavailable', null, 'No computer is there to keep its files', { retry_after_seconds: 5 })
   const workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' } = {
     ...given,

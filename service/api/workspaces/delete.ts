@@ -49,7 +49,7 @@ export async function closeWorkspace(
 
 /**
  * Promise N7 (docs/operating/promises.md): after this answer no tool call is served. The cell closes admission before it starts the
- * operation, so the answer waits for the start. If no cell takes it, none serves calls.
+ * operation, so the answer waits for the start. If no cell starts it, no cell serves calls.
  */
 export async function answerEnding(
   call: Pick<EndingCall, 'signal'>,
@@ -85,16 +85,16 @@ export async function endForGood(
   return workspaceCommandResult(row, { status: 202, operation_id, changed: true })
 }
 
-/** All joined forks of a source end: none has captured while one of them holds it. */
+/** All joined forks of a deleted source end: while one holds the source, none has captured. */
 async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, active: OperationRow, now: Date): Promise<void> {
-  // The adoption fails unless it has what it needs.
+  // The adoption continues. It fails later if it still needs the deleted fork.
   if (active.kind === 'adopt' && active.workspace_id !== row.id) return releaseWorkspaceLock(tx, active.id, row.id)
   if (active.kind !== 'fork' || active.workspace_id === row.id) return cancelOperation(tx, active.id, now)
-  // Waiting forks first, because an ended holder hands the source to the next one.
+  // Cancels waiting forks first, because a holder that ends hands the source's lock to the next fork.
   const waiting = (await readWaitingForks(tx, row.id)).filter(({ id }) => id !== active.id)
   for (const { id, workspace_id } of [...waiting, active]) {
     await cancelOperation(tx, id, now)
-    // Nothing was created, so the key becomes free.
+    // The fork has created nothing, so its key becomes free.
     if (workspace_id !== null) await endWorkspace(deps, tx, workspace_id, { ended_reason: 'fork_failed', input: {}, frees_key: true }, now)
   }
 }
@@ -102,7 +102,7 @@ async function cancelActive(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: Work
 async function deleteOperationOf(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date): Promise<string> {
   const operation_id = row.op_id ?? (await lastDelete(readerOf(tx), row.id))?.id
   if (operation_id !== undefined) return operation_id
-  // A fork that captured nothing was removed without a delete operation.
+  // A fork that captured nothing was removed without a delete operation, so one is inserted now.
   const id = deps.ids.next()
   await insertFinishedDelete(tx, { ...aboutWorkspace(row), id, now })
   return id

@@ -3,7 +3,7 @@ import { cancelOperation, lockOperation } from '../../core/workspaces/operations
 import { readerOf } from '../../db/reader.ts'
 import { listLiveInstances, listOpenBuilds, markDiscarded } from './draft-end-store.ts'
 
-/** Requires the workspace's lock. @returns test instances that the caller must end, too. */
+/** Requires the workspace's lock. @returns test instances of the draft, which the caller must end, too. */
 export async function endWithDraft(tx: ChangeTx, workspace_id: string, now: Date): Promise<string[]> {
   const draft = await markDiscarded(tx, workspace_id, now)
   if (draft === undefined) return []

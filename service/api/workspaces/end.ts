@@ -10,7 +10,7 @@ export interface Ending {
   input: Record<string, unknown>
 }
 
-/** @returns the delete operation, which does the rest. */
+/** Marks the workspace as ended. @returns the delete operation, which removes its resources. */
 export async function endWorkspace(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,

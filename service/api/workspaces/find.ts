@@ -17,12 +17,12 @@ export async function findWorkspace(deps: ReadDeps, call: WorkspaceCall): Promis
   return visible(call.who, await readWorkspace(deps.reads, call.params.workspace_id))
 }
 
-/** The pipeline has checked the route's permission. */
+/** Checks no permission: the pipeline has checked the route's permission before. */
 export async function lockForChange(tx: Tx, call: WorkspaceCall): Promise<WorkspaceRow> {
   return visible(call.who, await lockWorkspace(tx, call.params.workspace_id))
 }
 
-/** Lock order: cell/operations/store.ts. The operation cannot progress meanwhile. */
+/** Locks the operation first (lock order: cell/operations/store.ts). While locked, the operation cannot progress. */
 export async function lockWithOperation(tx: ChangeTx, call: WorkspaceCall): Promise<WorkspaceRow> {
   const before = visible(call.who, await readWorkspace(readerOf(tx), call.params.workspace_id))
   if (before.op_id !== null) await lockOperation(tx, before.op_id)

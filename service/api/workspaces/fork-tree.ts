@@ -22,11 +22,11 @@ import type { CallDeps, ChangeDeps } from '../calls/deps.ts'
 
 type ForkTreeCall = Call<typeof workspacesForkTree>
 
-/** Decision 162. */
+/** See decision 162. */
 export async function forkTree(call: ForkTreeCall, deps: ChangeDeps): Promise<Reply> {
   checkKey(call.body.key)
   const work = async (tx: ChangeTx) => {
-    // Locked, so that a delete of the source cannot remove its files.
+    // The lock keeps a delete of the source from removing the files.
     const source = await lockForChange(tx, call)
     allowed(source, 'fork_tree')
     return forkFrom(deps, tx, call, source)
@@ -65,7 +65,7 @@ async function forkFrom(
       ceilings: forkCeilings(ceilings(source), {}, version.settings.ceiling, plan),
       inputs: source.inputs,
       startup: null,
-      cell_id: source.cell_id, // its files are there
+      cell_id: source.cell_id, // the cell that has the source's files
       idle_policy: null,
       background_seconds: null,
       now,

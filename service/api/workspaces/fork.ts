@@ -39,7 +39,7 @@ export async function forkWorkspace(call: ForkCall, deps: ChangeDeps): Promise<R
   return changeAndAnswer(deps, call, work, operationAndWorkspaceBody)
 }
 
-/** A source whose holder has ended captures nothing more, and the lock is about to be released. */
+/** Once the source's operation has completed, a fork can no longer join its capture. The caller retries after the lock is released. */
 function refuseStale(source: WorkspaceRow): void {
   const active = activeOperation(source)
   if (active !== null && active.completed_at !== null) throw inProgress(source)
@@ -67,12 +67,12 @@ async function forkFrom(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: ForkCal
     caps: { ...source.caps, ...body.caps },
     ceilings: forkCeilings(ceilings(source), body.caps ?? {}, version.settings.ceiling, plan),
     inputs: source.inputs,
-    startup: source.startup, // the start-up state in its memory
-    cell_id: source.cell_id, // its memory and disk are there
+    startup: source.startup, // the fork's memory continues in this start-up state
+    cell_id: source.cell_id, // the cell that has the source's memory and disk
     idle_policy: null,
     state_layers: source.state_layers,
     family_id: familyOf(source),
-    background_seconds: source.background_seconds, // background work continues in its memory
+    background_seconds: source.background_seconds, // background work continues in the fork's memory
     now,
   }
   const names = await boundNames(readerOf(tx), source.id)
@@ -83,7 +83,7 @@ async function forkFrom(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: ForkCal
     id: operation_id,
     kind: 'fork',
     source_workspace_id: source.id,
-    joins: activeOperation(source) !== null, // another fork, which is locked: its capture includes this one
+    joins: activeOperation(source) !== null, // joins another fork, whose locked operation captures for both
     cell_id: source.cell_id,
     input,
     now,
@@ -97,7 +97,7 @@ async function forkFrom(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: ForkCal
   return workspaceCommandResult(workspace, { status: 202, operation_id, changed: true })
 }
 
-/** The source's memory and files must not reach more in the fork (decision 136). */
+/** The fork contains the source's memory and files, so it must not reach more hosts (decision 136). */
 export async function copyOverride(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
@@ -115,7 +115,7 @@ export async function copyOverride(
 
 type Owner = Pick<NewWorkspace, 'id' | 'organization_id' | 'project_id'>
 
-/** A failed fork frees its key. @returns the earlier workspace. */
+/** Throws if the key is in use. @returns the ended workspace that has freed the key. */
 export async function freedKey(tx: Tx, organization_id: string, key: string): Promise<string | null> {
   const used = await readKey(readerOf(tx), organization_id, key)
   if (used === null) return null

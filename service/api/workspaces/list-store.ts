@@ -9,7 +9,7 @@ import { WORKSPACE_TEXT } from './store.ts'
 
 type Filters = Omit<WorkspaceQuery, 'limit' | 'cursor'>
 
-/** At least one row beyond the page if more exist. */
+/** Returns at least one row more than the page holds, if more exist. */
 export async function findWorkspaces(reads: Reader, who: Principal, filters: Filters, page: Page): Promise<WorkspaceRow[]> {
   let rows: WorkspaceRow[] = []
   for (const { name, text, values } of listStatements(who, filters, page)) {
@@ -26,8 +26,9 @@ interface Statement {
 }
 
 /**
- * The statements run until the page is full; the last one is complete. A common key prefix fills the page from the newest workspaces. A
- * rare one needs its index, which has another order.
+ * The statements run in order until the page is full; the last one finds all rows. A common key prefix fills the page from the newest
+ * workspaces.
+ * A rare prefix needs the index by key, which has another order.
  */
 function listStatements(who: Principal, filters: Filters, page: Page): Statement[] {
   const scope = scopeOf(who, filters)
@@ -44,8 +45,8 @@ interface Asked {
 }
 
 /**
- * Literals, and few. For a parameter PostgreSQL assumes a tenth of all rows and rejects its cached plan. Planning at every call takes 0.5
- * ms, longer than reading the page.
+ * The limits are literals, with few values. With a parameter PostgreSQL would assume a tenth of all rows and plan each call: 0.5 ms, longer
+ * than reading the page.
  */
 const ROWS_MAX = [11, LIMITS.page.size_default + 1, LIMITS.page.size_max + 1]
 const NEWEST_LOOKED_AT = 1000
@@ -74,7 +75,7 @@ function allWithPrefix(asked: Asked, prefix: string): Statement {
   return statementOf(asked, end === null ? 'e' : 'r', ids, values)
 }
 
-/** An index has the order of each branch (migration 0010), so no other row is read. */
+/** An index (migration 0010) has the order of each branch, so only rows of the page are read. */
 function branches(asked: Asked, values: Values, rows_max: number): string {
   const { desired_states, lifetimes, purposes } = meant(asked.filters)
   return `(select id from projects p where ${asked.scope.text(values)}) p
@@ -94,7 +95,7 @@ function parameters({ filters, page }: Asked, values: Values): string {
   return page.below === null ? state : `${state} and uuid_send(w.id) < uuid_send(${values.next(page.below)}::uuid)`
 }
 
-/** Each filter combination has its own plan. PostgreSQL keeps 63 characters of a name. */
+/** Each combination of filters has its own plan and name. PostgreSQL uses only 63 characters of a name. */
 function statementOf({ scope, filters, page, rows_max }: Asked, kind: string, ids: string, values: Values, more = ''): Statement {
   const { desired_states, lifetimes, purposes } = meant(filters)
   const initials = [desired_states, lifetimes, purposes].map((all) => all.map((each) => each.replace('template_', '').charAt(0)).join(''))
@@ -129,7 +130,7 @@ function scopeOf(who: Principal, { organization_id, project_id }: Filters): Scop
   return { name: 'gp', text: (values) => `${of_them(values)} and p.id = ${values.next(project_id)}` }
 }
 
-/** Literals, so that PostgreSQL knows their number. */
+/** The values become literals, so that the planner sees how many there are. */
 function meant(filters: Filters) {
   const { desired_state, lifetime = 'persistent', purpose = 'standard' } = filters
   const states = desired_state === undefined ? DESIRED_STATES : [desired_state]
@@ -156,7 +157,7 @@ function listed(values: readonly string[]): string {
 const SURROGATES = { first: 0xd800, after: 0xe000 }
 const CODE_POINT_MAX = 0x10ffff
 
-/** The first text after all with the prefix, in code point order, which equals UTF-8 order; null: none. */
+/** @returns the first text after all texts with the prefix; null: none. Code point order equals UTF-8 order. */
 export function endOfPrefix(prefix: string): string | null {
   const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0)
   while (points.at(-1) === CODE_POINT_MAX) points.pop()

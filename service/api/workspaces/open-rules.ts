@@ -46,7 +46,7 @@ function notOfFileFirst(field: keyof typeof NOT_OF_FILE_FIRST) {
   })
 }
 
-/** App, "Open rules" 7, and our own rules. */
+/** See the specification (App, "Open rules" 7). Some rules exist only here. */
 export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
   refuseDeleted(row, 'open')
   if (body.mode !== undefined && body.mode !== row.mode) {
@@ -61,7 +61,7 @@ export function checkReopen(row: WorkspaceRow, body: OpenRequest): void {
   refuseSessionIdlePolicy(row.lifetime, body)
 }
 
-/** Includes inputs if the call does not apply them. */
+/** Includes inputs, but only if the call does not apply them. */
 export type AskedOfFound = {
   [Name in 'template' | 'caps' | 'inputs' | 'idle_policy' | 'background_seconds']?: OpenRequest[Name] | undefined
 } & { base?: { slug: string; version: number | null } | undefined }

@@ -26,7 +26,7 @@ import type { CallDeps, ReadDeps } from '../calls/deps.ts'
 
 type OpenCall = Call<typeof workspacesOpen>
 
-/** App, "Open rules". */
+/** See the specification (App, "Open rules"). */
 export async function openWorkspace(
   call: OpenCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens' | 'file_first'> & Pick<CallDeps, 'turns' | 'change_rate'>,
@@ -49,14 +49,14 @@ export async function openWorkspace(
   return answerOpen(call, deps, outcome)
 }
 
-/** The common reopen costs one read. */
+/** The common reopen of a ready workspace needs only one read. */
 async function readyAlready(deps: ReadDeps, call: OpenCall, project: Owned): Promise<WorkspaceRow | null> {
   const { body } = call
   if (call.idempotency !== null || body.inputs !== undefined || body.secrets !== undefined) return null
   const row = await readByKey(deps.reads, project.organization_id, body.key)
   if (row === null || row.deleted_at !== null) return null
   checkExisting(row, call, project)
-  if (row.mode === 'file_first') return null // each open needs admission
+  if (row.mode === 'file_first') return null // every open of a file-first workspace must be admitted
   return allowed(row, 'open').kind === 'proceed' && isReady(row) ? row : null
 }
 
@@ -75,12 +75,12 @@ async function openInTransaction(
   const is_freed = key.reusable || (row?.lifetime === 'session' && row.deleted_at !== null)
   if (is_freed) return create(key.workspace_id)
   if (row !== null) return reopen(deps, tx, call, row, project)
-  // The deleted workspace's row is gone, but its key stays used.
+  // The deleted workspace's row is gone, but its key remains used.
   throw key.project_id === project.project_id ? deleted() : notFound('workspace')
 }
 
 function checkExisting(row: WorkspaceRow, call: OpenCall, project: Owned): void {
-  // Unique in the organization, but other projects must not learn of it.
+  // Keys are unique in the organization, but other projects must not learn that a key exists.
   if (!maySee(call.who, row) || row.project_id !== project.project_id) throw notFound('workspace')
   checkReopen(row, call.body)
 }
@@ -99,7 +99,7 @@ async function reopen(
   const bound = settings !== null && body.secrets !== undefined && (await bindAnew(tx, row, settings, body.secrets))
   const inputs = settings === null || body.inputs === undefined ? null : resolveInputs(settings.inputs, body.inputs)
   const decision = allowed(row, 'open')
-  if (row.mode === 'file_first') await admitTree(tx, row.organization_id) // Cell, "File-first rules" 8
+  if (row.mode === 'file_first') await admitTree(tx, row.organization_id) // the start is admitted (Cell, "File-first rules" 8)
   if (inputs) await writeInputs(tx, row.id, inputs, now)
   const changed = inputs !== null || bound
   switch (decision.kind) {
@@ -117,7 +117,7 @@ async function reopen(
   }
 }
 
-/** App, "Open rules" 3: a failed start-up is not ready, but serves tools during the retry. */
+/** See the specification (App, "Open rules" 3). A workspace with a failed start-up is not ready, but serves tools during the retry. */
 export async function retryStartup(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, row: WorkspaceRow, now: Date) {
   if (row.op_id !== null) throw inProgress(row)
   const id = deps.ids.next()
@@ -127,9 +127,9 @@ export async function retryStartup(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, ro
   return { status: 202, operation_id: id, changed: true }
 }
 
-/** App, "Open rules" 1. */
+/** Lists the ignored fields (App, "Open rules" 1). */
 function reopened(row: WorkspaceRow, body: OpenCall['body'], came: Parameters<typeof workspaceCommandResult>[1]): WorkspaceCommandResult {
-  const { template, caps, idle_policy, background_seconds } = body // inputs and secrets are applied
+  const { template, caps, idle_policy, background_seconds } = body // inputs and secrets are never ignored
   return { ...workspaceCommandResult(row, came), ignored: ignoredBy(row, { template, caps, idle_policy, background_seconds }) }
 }
 
@@ -173,7 +173,7 @@ async function createFor(
   return { ...workspaceCommandResult({ ...of.project, id: workspace_id }, { status: 202, operation_id, changed: true }), ignored }
 }
 
-/** Also for a repeat: from the current state, with a new token. */
+/** A repeat, too, is answered from the current state, with a new token. */
 export async function answerOpen(call: OpenCall, deps: AnswerDeps, outcome: Changed, known?: WorkspaceRow): Promise<Reply> {
   return answerStart(call, deps, outcome, known, (started) => started)
 }

@@ -51,12 +51,12 @@ export function refuseAlways(row: WorkspaceRow, command: Command): void {
   if (reason !== null) throw refusalOf(reason, row, command)
 }
 
-/** Precedes other problems of the request. */
+/** A deleted workspace is reported before other problems of the request. */
 export function refuseDeleted(row: WorkspaceRow, command: Command): void {
   if (row.deleted_at !== null) allowed(row, command)
 }
 
-/** Also for a workspace whose row is gone. */
+/** Also used for a workspace whose row is gone. */
 export function deleted(): Failure {
   return fail('conflict', 'workspace_deleted', MESSAGES.workspace_deleted)
 }
@@ -73,7 +73,7 @@ function refusalOf(
     return fail('conflict', reason, message, { details: { mode: row.mode, operation } })
   }
   const active = reason === 'operation_in_progress' || reason === 'workspace_not_running' ? activeOperation(row) : null
-  // App, "Reasons": retryable while an operation runs. A suspended workspace runs only after a resume.
+  // App, "Reasons": retryable while an operation runs. Otherwise a suspended workspace needs a resume.
   if (active === null) return fail('conflict', reason, message, reason === 'workspace_not_running' ? { retryable: false } : {})
   return fail('conflict', reason, message, {
     operation_id: active.id,

@@ -23,7 +23,7 @@ export async function resumeWorkspace(call: ResumeCall, deps: AnswerDeps & Pick<
     const decision = allowed(row, call.wait_seconds > 0 ? 'resume_and_wait' : 'resume')
     switch (decision.kind) {
       case 'proceed':
-        // App, "Suspend when idle": every resume cancels the request.
+        // Every resume cancels a pending request to suspend (App, "Suspend when idle").
         if (row.suspend_requested_at !== null) await writeSuspendRequest(tx, row.id, null, call.now)
         return workspaceCommandResult(row, { status: 200, operation_id: null, changed: row.suspend_requested_at !== null })
       case 'join':

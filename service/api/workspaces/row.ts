@@ -43,7 +43,7 @@ export interface WorkspaceRow extends IdleFacts {
   template_version: number
   template_defaults: TemplateSettings['defaults']
   cell_endpoint: string | null
-  /** null: no operation. All `op_` columns are null together. */
+  /** null: no operation. All `op_` columns are then null. */
   op_id: string | null
 }
 
@@ -71,12 +71,12 @@ function heldBy(row: WorkspaceRow): LockRole | null {
   return active.kind
 }
 
-/** Until the operation has ended other commands are refused and an open would join. */
+/** False while an operation runs: other commands are refused, and an open would join it. */
 export function isRunning(row: WorkspaceRow): boolean {
   return decide(seen(row), 'open').kind === 'proceed' && row.desired_state === 'running'
 }
 
-/** App, "Workspace (view)". */
+/** See the specification (App, "Workspace (view)"). */
 export function isReady(row: WorkspaceRow): boolean {
   return isRunning(row) && (row.startup === null || row.startup.state === 'ready')
 }

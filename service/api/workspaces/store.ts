@@ -73,7 +73,7 @@ export interface KeyRow {
   reusable: boolean
 }
 
-/** The key outlives the workspace's row. */
+/** A key's row remains after the workspace's row is deleted. */
 export async function readKey(reads: Reader, organization_id: string, key: string): Promise<KeyRow | null> {
   const text = 'select organization_id, project_id, workspace_id, reusable from workspace_keys where organization_id = $1 and key = $2'
   const [row] = await reads.rows<KeyRow>('workspaces.key', text, [organization_id, key])
@@ -86,9 +86,9 @@ export async function readByKey(reads: Reader, organization_id: string, key: str
   return row ?? null
 }
 
-/** Two statements: a single one that waits would see joined rows as they were before. */
+/** Two statements: one statement that waits for the lock would return joined rows from before the wait. */
 export async function lockWorkspace(tx: Tx, id: string): Promise<WorkspaceRow | null> {
-  // Does not lock the key: operations that refer to the row need not wait.
+  // `no key update`: operations that refer to the row need not wait for the lock.
   await sql`select 1 from workspaces where id = ${id} for no key update`.execute(tx)
   return readWorkspace(readerOf(tx), id)
 }
@@ -101,12 +101,12 @@ export interface TemplateVersion {
 
 export interface FoundTemplate {
   archived_at: Date | null
-  /** Published and not archived. */
+  /** Newest version that is published and not archived. */
   latest_version: number | null
   version: TemplateVersion | null
 }
 
-/** One statement, to save a round trip. */
+/** Read in one statement to avoid a round trip. */
 export interface Opening {
   key: KeyRow | null
   template: FoundTemplate | null
@@ -120,7 +120,7 @@ interface OpeningRow extends KeyRow, TemplateVersion {
   latest_version: number | null
 }
 
-/** @param named version null: the latest. */
+/** @param named `version` null: the latest version. */
 export async function readOpening(
   reads: Reader,
   organization_id: string,
@@ -165,7 +165,7 @@ export async function listCells(reads: Reader, since: Date): Promise<string[]> {
   return rows.map((row) => row.id)
 }
 
-/** The fewest running workspaces for its memory. */
+/** @returns the cell with the fewest running workspaces for its memory. */
 export async function leastUsedCell(reads: Reader, ids: string[]): Promise<string | null> {
   const [row] = await reads.rows<{ id: string }>(
     'cells.least_used',

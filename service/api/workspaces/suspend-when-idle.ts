@@ -11,7 +11,7 @@ import { suspendRequestView, workspaceView } from './view.ts'
 import { writeSuspendRequest } from './write-store.ts'
 import type { ChangeDeps, ReadDeps } from '../calls/deps.ts'
 
-/** Starts no operation: the cell's idle clock acts. */
+/** Only stores the request. The cell's idle clock starts the suspend. */
 export async function requestSuspendWhenIdle(call: Call<typeof workspacesSuspendWhenIdle>, deps: ChangeDeps): Promise<Reply> {
   const { now, body } = call
   const work = async (tx: ChangeTx): Promise<Requested> => {

@@ -8,15 +8,15 @@ import type { LiveMachine } from '../host/live-machine.ts'
 import { diskOf, diskUnavailable, type DiskSource } from './disk/source.ts'
 import { decideSituation, refusalOf, type Situation, unreachable, type Wanted } from './situation.ts'
 
-/** `machine` wakes a parked one. `files`: a disk can answer, too. */
+/** `machine`: a parked machine is woken. `files`: a disk can answer, too. */
 export type Needs = 'machine' | 'files' | 'nothing'
 
 export interface Admission<Held extends Disposable> extends Omit<Wanted, 'cell_id'> {
   workspace_id: string
   needs: Needs
-  /** A file-first workspace needs no machine for it. */
+  /** True if a file-first workspace serves the call without a machine. */
   tree?: boolean
-  /** Keeps the workspace in use until disposed; may refuse. Called before a wake; the workspace is looked up again after it. */
+  /** Marks the workspace as in use until disposed; may refuse. Called before a wake; the workspace is looked up again afterwards. */
   hold(entry: WorkspaceEntry): Promise<Held> | Held
 }
 
@@ -54,7 +54,7 @@ export async function admitTo<Held extends Disposable>(deps: Admitting, admissio
   }
 }
 
-/** null: none. Without the database it judges by the last known row. */
+/** @returns the refusal that applies now, or null. Without the database, the last row in memory decides. */
 export async function refusedNow({ table, cell_id }: Admitting, { workspace_id, ...wanted }: Asked): Promise<Failure | null> {
   const seen = await table.fresh(workspace_id).catch(() => table.get(workspace_id))
   if (seen === undefined || seen.deleted_at !== null) return fail('unauthenticated', 'revoked_workspace', 'The workspace was deleted')
@@ -62,7 +62,7 @@ export async function refusedNow({ table, cell_id }: Admitting, { workspace_id, 
 }
 
 async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Promise<{ entry: WorkspaceEntry } & Served> {
-  // No hold protects a suspended workspace's disk from changing; the disk reader checks for it.
+  // No hold prevents changes of a suspended workspace's disk, so the disk reader checks for them.
   const asleep = asked.needs === 'files' && found.observed_state === 'suspended' ? diskOf(found) : null
   if (asleep !== null) return { entry: found, by: 'disk', source: asleep }
   const until_ms = deps.clock.monotonic_ms() + LIMITS.idle.wake_seconds_max * 1000
@@ -80,7 +80,7 @@ async function serve(deps: Admitting, asked: Asked, found: WorkspaceEntry): Prom
   }
 }
 
-/** Before a refusal the row is read: the caller may know of a change whose notification is still on its way. */
+/** Reads the row before a refusal: the caller may know of a change whose notification has not arrived yet. */
 async function look({ table, cell_id }: Admitting, { workspace_id, ...asked }: Asked): Promise<Found> {
   const wanted = { ...asked, cell_id }
   const seen = table.get(workspace_id)

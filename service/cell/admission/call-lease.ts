@@ -5,12 +5,12 @@ import type { BufferBudget } from '../host/buffer-budget.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import type { NeedsOf } from './route-facts.ts'
 
-/** Holds the machine awake until disposed. */
+/** Prevents the machine from being parked until disposed. */
 export interface CallLease extends Disposable {
   entry: WorkspaceEntry
-  /** null: none. */
+  /** @returns the refusal that now applies to the workspace, or null */
   refusedBy(): Promise<Failure | null>
-  /** The machine may be paused. */
+  /** Whether the machine may be paused, which explains a silent agent. */
   held(): boolean
   room: BufferBudget
   draining: AbortSignal

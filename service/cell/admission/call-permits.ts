@@ -48,7 +48,7 @@ function takeStream({ limits, streams, streams_of_organizations }: CallPermitsSt
   const left = limits.all_streams - streams.total()
   if (left === 0) throw tooManyStreams('Too many output streams are open')
   const held = streams_of_organizations.of(organization_id)
-  // However many organizations take their maximum, the next finds some.
+  // However many organizations have their maximum, the next organization finds some streams left.
   if (held >= limits.organization_streams || held >= left) throw tooManyStreams('The organization has too many output streams open')
   const permits = new DisposableStack()
   permits.use(streams.take(id))

@@ -86,7 +86,7 @@ function admissionOf(gate: Gate, arrival: Arrival, caller: ToolCaller): Admissio
   }
 }
 
-/** Also keeps the machine of a tool call from being parked. Reading a suspended workspace's disk is no activity. */
+/** Also prevents the machine of a tool call from being parked. A read of a suspended workspace's disk is no activity. */
 async function hold(gate: Gate, arrival: Arrival, entry: WorkspaceEntry): Promise<Taken> {
   const { deps } = gate
   const { params } = arrival
@@ -139,7 +139,7 @@ function diskTicketOf(
 ): FilesCallLease {
   const read_headers = { 'x-served-from': 'disk' }
   const files = deps.disks.of(entry, source)
-  // The files of a suspended workspace explain refusals themselves.
+  // Reads of a suspended workspace explain refusals themselves, so the lease reports none.
   if (entry.observed_state === 'suspended') return { ...ticket, files, read_headers, refusedBy: async () => null, held: () => false }
   const machine = async () => {
     const woken = await admitTo(deps, { ...admission, needs: 'machine', hold: () => HELD_ALREADY })

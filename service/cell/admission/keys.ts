@@ -6,14 +6,14 @@ import type { Clock } from '../../lib/clock.ts'
 import { readSigningKeys } from './store.ts'
 
 export interface VerificationKeys {
-  /** undefined: unknown to a table read at most RELOAD_MS ago. */
+  /** @returns undefined if a table that was read at most RELOAD_MS ago has no such key */
   find(kid: string): Promise<CryptoKey | undefined>
   close(): void
 }
 
 /** Bounds table reads under a flood of unknown kids. */
 const RELOAD_MS = 30_000
-/** A deleted or long retired key must stop verifying. */
+/** The table is read again after this time, because a deleted or long retired key must stop verifying. */
 const STALE_MS = 60_000
 const RETIRED_MS = (LIMITS.credential.tool_token_seconds + LIMITS.credential.signing_key_overlap_seconds) * 1000
 
@@ -35,7 +35,7 @@ export async function openVerificationKeys(db: Db, listener: Pick<Listener, 'on'
     }
     return reading
   }
-  // Tokens of a new key must verify at once.
+  // The next token reads the table, because tokens of a new key must verify at once.
   const unsubscribe = listener.on('berth_signing_key', () => {
     asked_ms = Number.NEGATIVE_INFINITY
     read_ms = Number.NEGATIVE_INFINITY
@@ -57,7 +57,7 @@ async function readKeys(db: Db, retired_since: Date): Promise<Map<string, Crypto
   const keys = new Map<string, CryptoKey>()
   for (const { kid, public_jwk } of await readSigningKeys(db, retired_since)) {
     const jwk = public_jwk as JWK
-    if (jwk.kty !== 'EC' || jwk.crv !== 'P-256') continue // not a key of ours: it must verify no token
+    if (jwk.kty !== 'EC' || jwk.crv !== 'P-256') continue // Berth makes no such keys, so this key must verify no token
     const key = await importJWK({ kty: jwk.kty, crv: jwk.crv, x: jwk.x ?? '', y: jwk.y ?? '' }, 'ES256')
     if (!(key instanceof Uint8Array)) keys.set(kid, key)
   }

@@ -7,7 +7,7 @@ import { type Membership, readEndedSessions, readMemberships } from './store.ts'
 
 export interface PersonStanding {
   memberships: readonly Membership[]
-  /** Their tokens may not have expired. */
+  /** Sessions that ended recently, whose tokens may not have expired. */
   ended_sessions: ReadonlySet<string>
 }
 

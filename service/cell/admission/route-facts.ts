@@ -4,7 +4,7 @@ import { fail, type Failure } from '../../lib/fail.ts'
 import type { WorkspaceEntry } from '../machines/table.ts'
 import type { Needs } from './admit.ts'
 
-/** A route with `machine: 'woken'` wakes it by itself. */
+/** A route with `machine: 'woken'` needs nothing here, because it wakes the machine by itself. */
 export type NeedsOf<R extends CellRoute> = R extends { reads_disk: true } ? 'files' : R extends { machine: 'asked' } ? 'machine' : 'nothing'
 
 export function needsOf({ reads_disk, machine }: CellRoute): Needs {
@@ -21,7 +21,7 @@ export function placeOf({ streams }: CellRoute): 'call' | 'stream' {
   return streams === true ? 'stream' : 'call'
 }
 
-/** A mode never changes: waiting would not help. */
+/** A permanent refusal, because the mode of a workspace never changes. */
 export function modeRefusal(route: CellRoute, { mode }: Pick<WorkspaceEntry, 'mode'>): Failure | null {
   if (serves(route, mode)) return null
   const message = `This is for ${(route.modes ?? []).map((each) => each.replace('_', '-')).join(' and ')} workspaces`

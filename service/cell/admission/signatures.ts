@@ -3,7 +3,7 @@ import { sourceOf } from '../../http/source.ts'
 import { fail } from '../../lib/fail.ts'
 import { createFairSemaphore } from '../../lib/bounded.ts'
 
-/** A sender of forged tokens waits behind its own checks. */
+/** Queues checks of signatures by address, so that a sender of forged tokens waits behind its own checks. */
 export interface Signatures {
   /**
    * Calls with the same token share one check.

@@ -5,13 +5,13 @@ import type { LiveMachine } from '../host/live-machine.ts'
 
 export interface Wanted {
   cell_id: string
-  /** Served during a snapshot. */
+  /** True if the call is served during a snapshot. */
   read_only: boolean
-  /** Precedes every state. */
+  /** A refusal that is checked before the state of the workspace. */
   refusedBy(entry: WorkspaceEntry): Failure | null
 }
 
-/** `resident`: running or frozen. `parked`: must be restored first. `moving`: will end. `refused`: waiting does not help. */
+/** `resident`: running or frozen. `parked`: must be restored first. `moving`: a state that will end. `refused`: waiting does not help. */
 export type Situation =
   | { kind: 'resident'; machine: LiveMachine }
   | { kind: 'parked' }
@@ -41,7 +41,7 @@ export function decideSituation(entry: WorkspaceEntry, wanted: Wanted): Situatio
   return state === 'running' ? whereItRuns(entry) : { kind: state, failure: notRunning(entry) }
 }
 
-/** null: the workspace serves. */
+/** null: the workspace can serve the call. */
 export function refusalOf(situation: Situation): Failure | null {
   return 'failure' in situation ? situation.failure : null
 }
@@ -69,7 +69,7 @@ function whereItRuns(entry: WorkspaceEntry): Situation {
   if (entry.mode === 'file_first') return { kind: 'machineless' }
   if (entry.residency !== 'resident') return { kind: 'parked' }
   const { machine } = entry
-  // The host has not reported the machine yet, after a restart of either.
+  // The host has not reported the machine yet, because the host or this process has restarted.
   if (machine === null || machine.epoch !== entry.ownership_epoch) return { kind: 'moving', failure: unreachable() }
   return { kind: 'resident', machine }
 }

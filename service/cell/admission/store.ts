@@ -17,7 +17,7 @@ export async function readKeyStanding(db: Db, id: string): Promise<KeyStanding |
   return row ?? null
 }
 
-/** A key's last tokens outlive its signing. */
+/** Includes retired keys, because the last tokens of a key are valid after it has stopped signing. */
 export function readSigningKeys(db: Db, retired_since: Date): Promise<{ kid: string; public_jwk: object }[]> {
   return db
     .selectFrom('signing_keys')
@@ -35,7 +35,7 @@ export function readMemberships(db: Db, person_id: string): Promise<Membership[]
   return db.selectFrom('memberships').select(['organization_id', 'role']).where('person_id', '=', person_id).execute()
 }
 
-/** An earlier flush may have written the record, and its answer was lost. */
+/** Skips existing records: an earlier flush may have written them although its answer was lost. */
 export async function insertToolUses(db: Db, events: AuditEvent[]): Promise<void> {
   await db
     .insertInto('audit_events')

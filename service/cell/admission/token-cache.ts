@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { ToolCaller } from '../../http/call.ts'
 
-/** Immutable facts only: every call checks revocation, epoch and time again. */
+/** Contains immutable facts only: every call checks revocation, epoch and time again. */
 export interface TokenCache {
   get(token: string): ToolCaller | undefined
   set(token: string, caller: ToolCaller): void
@@ -29,7 +29,7 @@ export function createTokenCache(verdicts_max = VERDICTS_MAX): TokenCache {
   }
 }
 
-/** A memory dump of the map then reveals no credentials. */
+/** A digest, so that a memory dump of the map reveals no credentials. */
 function keyOf(token: string): string {
   return hash('sha256', token, 'base64')
 }

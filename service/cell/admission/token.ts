@@ -9,14 +9,14 @@ import type { VerificationKeys } from './keys.ts'
 const TOKEN_CHARACTERS_MAX = 4096
 const TOKEN = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{86}$/
 const KID = /^[A-Za-z0-9_-]{1,100}$/
-/** Api and cell may be two computers. */
+/** Api and cell may be two computers, whose clocks differ by up to this. */
 const CLOCK_SKEW_SECONDS = 5
 
 const isClaims = validatorOf(ToolTokenClaims)
 
 /**
- * App, "Tool token". Does not check revocation. The costly signature comes last.
- * @returns null without a reason: the caller must not learn it
+ * Verifies a token (App, "Tool token"), but not its revocation. The costly signature comes last.
+ * @returns null without a reason, because the caller must not learn it
  */
 export async function verifyToken(
   token: string,
@@ -41,7 +41,7 @@ function isSigned(token: string, key: CryptoKey): Promise<boolean> {
   )
 }
 
-/** A token must not bring its own key, or an address to fetch one. */
+/** Allows only these fields: a token must not bring its own key, or an address to fetch one. */
 function kidOf(encoded: string): string | null {
   const header = parseJson(Buffer.from(encoded, 'base64url'))
   if (header === null || typeof header !== 'object' || Object.keys(header).length !== 3) return null
@@ -78,6 +78,6 @@ function parseJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch {
-    return null // not JSON: not a token of ours
+    return null // not JSON, so Berth did not make this token
   }
 }

@@ -48,7 +48,7 @@ export function toolTokens(deps: ToolTokenDeps): (arrival: Arrival) => Promise<T
 
 export function epochRefusal({ ownership_epoch }: ToolCaller, entry: WorkspaceEntry): Failure | null {
   if (ownership_epoch === entry.ownership_epoch) return null
-  // This cell never issued a token for a future epoch.
+  // The token is forged, because this cell never issued one for a future epoch.
   if (ownership_epoch > entry.ownership_epoch) return invalidToken()
   return fail('stale_epoch', null, 'The workspace was suspended, resumed or moved since the token was made: get a new one')
 }
@@ -59,7 +59,7 @@ function bearerOf(arrival: Arrival): string {
   return token
 }
 
-/** Browsers cannot set headers of a WebSocket. */
+/** Reads the token from a subprotocol, because browsers cannot set headers of a WebSocket. */
 function protocolToken({ route, headers }: Arrival): string | undefined {
   if (route.websocket === undefined) return undefined
   const offered = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim()) ?? []
@@ -91,7 +91,7 @@ async function refuseRevoked(
 
 function refuseForbidden(arrival: Arrival, caller: ToolCaller): void {
   const asked = arrival.params['workspace_id'] ?? ''
-  // Only one spelling of an id is canonical.
+  // An id has only one canonical spelling; any other is refused.
   if (asked !== caller.workspace_id || !spelledPlainly(arrival, asked)) {
     if (!isUuid(asked.toLowerCase()))
       throw fail('bad_request', null, 'The workspace id is not a uuid', { details: { field: 'workspace_id' } })

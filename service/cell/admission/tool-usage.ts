@@ -15,7 +15,7 @@ export interface ToolUsage {
   flush(): Promise<void>
 }
 
-/** Calls do not wait: a kill loses at most the last second. */
+/** Calls do not wait for the database. A kill loses at most the last second of records. */
 export const FLUSH_MS = 1000
 const ROWS_MAX = 1000
 const MINUTE_MS = 60_000

@@ -4,7 +4,7 @@ import { announceRelease, dequeue, type AllocatorState } from './allocator-state
 import { isReachable } from './capacity-in-use.ts'
 import { decide } from './decision.ts'
 
-/** Polling interval: some releases send no notification. */
+/** Waiting requests look again after this time, because some releases send no notification. */
 const LOOK_AGAIN_MS = 1000
 
 export async function acquire<T>(

@@ -15,12 +15,12 @@ export interface AllocatorState {
   /** null: the host has not reported yet. */
   host: HostCapacity | null
   evictions: EvictionSource
-  /** Upper bound of capacity in use: grants are added at once, releases are seen at the next read; null: not known. */
+  /** Upper bound of the capacity in use: grants are added at once, and releases are only seen at the next read. null: unknown. */
   in_use: CapacityAmount | null
   is_stale: boolean
-  /** `in_use` leaves out the machine of one request, which may exist: no other request may be granted by it. */
+  /** True if `in_use` omits the machine of one request, which may exist. No other request may be granted from this total. */
   is_partial: boolean
-  /** The last reconcile pass fixed all that it found. */
+  /** True if the last reconcile pass fixed everything that it found. */
   is_reconciled: boolean
   readonly queue: Map<string, CapacityRequest>
   /** The queue in fair-share order; null: requests or shares have changed since. */
@@ -28,10 +28,10 @@ export interface AllocatorState {
   shares: FairShares
   /** Ids of requests that wait in `acquire`. */
   readonly acquiring: Set<string>
-  /** Decisions under way and queued. Each begins after the one before: `last_decision`. */
+  /** The number of running and queued decisions. Each begins after the one before, `last_decision`. */
   deciding: number
   last_decision: Promise<unknown>
-  /** Each ends one wait in `acquire`. */
+  /** Each function ends one wait in `acquire`. */
   readonly waits: Set<() => void>
   readonly release_listeners: Set<() => void>
   readonly reconcile_listeners: Set<() => void>

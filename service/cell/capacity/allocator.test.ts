@@ -48,7 +48,7 @@ test('smaller later requests do not take the capacity that the first queued requ
 test('a stale total reserves for the head of the queue: a smaller later request does not get its capacity', async () => {
   await using world = await createWorld()
   const { room } = roomOf(world)
-  assert.equal(await kind(room.decide(want('a', 2000), yes)), 'given') // no row names it: the next read counts it as released
+  assert.equal(await kind(room.decide(want('a', 2000), yes)), 'given') // no row names the machine: the next read counts its capacity as released
   assert.equal(await kind(room.decide(want('large', 3000, { since: new Date(1) }), yes)), 'wait')
   room.released()
   assert.equal(await kind(room.decide(want('small', 1200, { since: new Date(2) }), yes)), 'wait')

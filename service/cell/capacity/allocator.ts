@@ -13,7 +13,7 @@ import { lackingGib, lackingMib } from './lacking.ts'
 
 /** A request for a machine's memory and disk. */
 export interface CapacityRequest extends QueuedRequest {
-  /** The machine that the request is for. An interrupted attempt may have reserved for it already: that reservation is not counted. */
+  /** The machine that the request is for. A reservation that an interrupted attempt has already made for this machine is not counted. */
   own?: Subject
 }
 
@@ -42,7 +42,7 @@ export interface EvictionSource {
  * read what is in use, check that the request fits, write the reservation. Requests that do not fit wait for evictions.
  */
 export interface CapacityAllocator {
-  /** Takes the host's capacity and its machines of workspaces. */
+  /** Updates the allocator with the host's capacity and its machines of workspaces. */
   describe(capacity: HostCapacity, machines: readonly Pick<Machine, 'subject' | 'fence'>[]): void
   /** null: the host has not reported yet. */
   capacity(): HostCapacity | null
@@ -69,7 +69,7 @@ export interface CapacityAllocator {
   restoreShares(given: readonly Pick<QueuedRequest, 'organization_id' | 'memory_mib'>[]): void
   /** Whether capacity for this request alone may become free within seconds. */
   isReachable(want: Pick<QueuedRequest, 'memory_mib'>): boolean
-  /** Counts the memory as in use until the machine has ended, even if the row already says hibernated. */
+  /** Charges the memory as in use until the machine has ended, even if its row already says hibernated. */
   leaving(workspace_id: string, memory_mib: number): Drain
   /** Capacity may have been released: waiting requests try again. */
   released(): void
@@ -81,13 +81,13 @@ export interface CapacityAllocator {
    */
   refused(id: string, memory_mib: number): void
   isRefused(): boolean
-  /** @returns unsubscribe. */
+  /** @returns a function that removes the listener. */
   onReleased(heard: () => void): () => void
-  /** Requests a reconcile pass: the host may have a machine that holds capacity for no workspace. */
+  /** Requests a reconcile pass: the host may have an orphaned machine that uses capacity. */
   requestReconcile(): void
-  /** Reports the result of a reconcile pass. While the last one was incomplete, each request that must wait asks for another. */
+  /** Reports the result of a reconcile pass. While the last pass was incomplete, each request that must wait requests another pass. */
   noteReconciled(is_whole: boolean): void
-  /** @returns unsubscribe. */
+  /** @returns a function that removes the listener. */
   onReconcileRequested(heard: () => void): () => void
   /** Memory to evict for as many queued requests as can be satisfied, in order, and for refused ones; 0: none, or enough drains already. */
   lacking_mib(evictable_mib: number): Promise<number>

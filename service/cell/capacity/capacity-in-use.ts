@@ -4,7 +4,7 @@ import type { AllocatorState } from './allocator-state.ts'
 import { readCapacityInUse, type CapacityAmount } from './capacity-store.ts'
 import type { QueuedRequest } from './fair-order.ts'
 
-/** @param but_of machine that is left out, because its own request is decided. */
+/** @param but_of the machine to leave out, because its own request is being decided. */
 export async function readInUse(
   state: AllocatorState,
   host: HostCapacity,

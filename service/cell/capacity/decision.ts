@@ -26,7 +26,8 @@ export function decide<T>(state: AllocatorState, want: CapacityRequest, reserve:
 }
 
 async function shortFor(state: AllocatorState, want: CapacityRequest, host: HostCapacity): Promise<ShortResource[]> {
-  // A stale total misses recent releases, so requests ahead may look unsatisfiable and get no reservation. All but the first re-read.
+  // A stale total includes released capacity, so requests ahead may look unsatisfiable and get no reservation. All requests but the first
+  // read the total again.
   const is_known = !state.is_partial && (!state.is_stale || inFairOrder(state)[0]?.id === want.id)
   const known = state.in_use === null ? null : shortIn(state, want, host, state.in_use)
   if (known !== null && (known.length === 0 ? is_known : !state.is_stale)) return known

@@ -2,7 +2,7 @@ import type { Machine } from '../../../contract/internal/host-inventory.ts'
 
 /** A machine that is about to release its capacity. */
 export interface Drain extends Disposable {
-  /** The machine could not be stopped: its memory counts until the host no longer has it. */
+  /** The machine could not be stopped. Its memory remains charged until the host no longer has the machine. */
   markPendingExit(fence: number): void
 }
 
@@ -14,7 +14,10 @@ interface Gone {
   lingers: number | null
 }
 
-/** Memory that drains counts as soon free for this long; then other machines are evicted too. A save or a stop may take minutes. */
+/**
+ * For this time, draining memory counts as free soon. Afterwards other machines are evicted too, because a save or a stop may take
+ * minutes.
+ */
 const LEAVES_MS = 20_000
 
 /** Machines that drain, and machines that could not be stopped yet. */
@@ -79,7 +82,7 @@ export function createDrainingMachines({ now_ms, hasLeft, freed, doubt }: Heard)
       const one = gone.get(workspace_id)
       if (one?.lingers !== fence) return false
       one.lingers = null
-      if (one.held > 0) return false // the last dispose releases it
+      if (one.held > 0) return false // the last dispose releases the memory
       forget(workspace_id)
       return true
     },

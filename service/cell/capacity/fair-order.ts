@@ -7,7 +7,7 @@ export interface QueuedRequest {
   memory_mib: number
   disk_gib: number
   since: Date
-  /** A call waits for it: it precedes its own organization's operations, but no other organization's. */
+  /** True if a call waits for the request. It precedes operations of its own organization, but no request of another. */
   is_call: boolean
 }
 

@@ -1,6 +1,6 @@
-/** A refusal expires after this long; retries of one operation or wake come more often. */
+/** A refusal expires after this time. Retries of an operation or wake come more often and renew it. */
 const REFUSED_MS = 5000
-/** Machines are evicted only for a refusal that lasts longer: a reconcile pass may first end machines that the ledger does not count. */
+/** Machines are evicted only for a refusal that lasts longer. A reconcile pass may end orphans first, which the ledger does not count. */
 const REFUSED_AFTER_MS = 3000
 
 /** Requests that the host refused although they fit by the ledger. */

@@ -1,7 +1,7 @@
 import { inFairOrder, type AllocatorState } from './allocator-state.ts'
 import { reachableMib, readInUse, sizeOf } from './capacity-in-use.ts'
 
-/** Memory to evict for queued and refused requests. Called in turn with the decisions. */
+/** Memory to evict for queued and refused requests. Runs in the queue of decisions. */
 export async function lackingMib(state: AllocatorState, evictable_mib: number): Promise<number> {
   const { host, queue, refusals } = state
   if (host === null || (queue.size === 0 && refusals.left_mib() === 0)) return 0
@@ -12,7 +12,7 @@ export async function lackingMib(state: AllocatorState, evictable_mib: number): 
   return Math.max(wanted_mib - free_mib, 0) + Math.max(refusals.left_mib() - now.leaving_mib, 0)
 }
 
-/** Disk to release for queued requests. Called in turn with the decisions. */
+/** Disk to release for queued requests. Runs in the queue of decisions. */
 export async function lackingGib(state: AllocatorState, evictable_gib: number): Promise<number> {
   const { host, queue } = state
   if (host === null || queue.size === 0) return 0
@@ -20,7 +20,7 @@ export async function lackingGib(state: AllocatorState, evictable_gib: number): 
   const within_reach_mib = reachableMib(state, host)
   let [wanted_mib, wanted_gib] = [0, 0]
   for (const want of inFairOrder(state)) {
-    if (want.disk_gib === 0 || wanted_mib + sizeOf(want, host) > within_reach_mib) continue // disk alone does not help it
+    if (want.disk_gib === 0 || wanted_mib + sizeOf(want, host) > within_reach_mib) continue // disk alone does not help this request
     if (wanted_gib + want.disk_gib > free_gib + evictable_gib) continue
     wanted_mib += sizeOf(want, host)
     wanted_gib += want.disk_gib

@@ -26,7 +26,7 @@ export async function callAgent<T>(
   }
 }
 
-/** A change of the workspace is a better reason than the broken connection that it caused. */
+/** Reports a change of the workspace rather than the broken connection that it caused. */
 export async function explain(ticket: CallLease, asking: Asking, trouble: AgentFailure, details?: Started): Promise<Failure> {
   if (trouble.kind === 'nonsense') return fail('internal_error', null, 'The machine gave an answer that makes no sense', { cause: trouble })
   const unexecuted = trouble.kind === 'unreachable' || asking === 'read'

@@ -4,13 +4,13 @@ import type { GoneReason } from '../machines/table.ts'
 import { explain } from './ask.ts'
 import type { CallLease } from '../admission/call-lease.ts'
 
-/** A killed machine breaks its connections shortly before its cell learns of the death. */
+/** The wait for a report of the machine's death: a killed machine breaks its connections shortly before its cell receives the report. */
 const GONE_WAIT_MS = 1000
 
 export async function explainBreak(ticket: CallLease, trouble: AgentFailure): Promise<Failure> {
   const { gone } = ticket.entry
   if (trouble.kind === 'cut') await goneWithin(gone, GONE_WAIT_MS)
-  // The host reports a death before the workspace's row does.
+  // Checked first, because the host reports a death before the workspace's row shows it.
   const is_dead = gone.aborted && (gone.reason as GoneReason) === 'died'
   if (is_dead) return fail('workspace_not_running', null, 'The machine of the workspace was killed')
   return explain(ticket, 'read', trouble).catch(unexpected)

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AgentFailure } from '../host/agent-failure.ts'
 import type { CallLease } from '../admission/call-lease.ts'
 
-/** A guest that is paused for a checkpoint gets its time. */
+/** Ends an answer whose agent stops sending while the reader waits. A guest that is paused for a checkpoint is not ended. */
 export function endWhenIdle(sent: IncomingMessage, reader: ServerResponse, ticket: CallLease, idle_ms: number): void {
   if (sent.complete || sent.destroyed) return
   const { socket } = sent

@@ -8,7 +8,7 @@ export interface WorkspaceEnvironment {
 
 export type SecretValues = Readonly<Record<string, string>>
 
-/** Cell, "Exec session". The guest's own environment lies below. */
+/** Later variables replace earlier ones, and all of these replace the guest's own environment (Cell, "Exec session"). */
 export function environmentOf(
   { template_env, inputs }: WorkspaceEnvironment,
   asked: Readonly<Record<string, string>> = {},

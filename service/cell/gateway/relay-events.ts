@@ -32,13 +32,13 @@ type End =
 
 type Ended = End & { last: string }
 
-/** A guest that is paused for a checkpoint is silent for longer than the agent's 15 s. */
+/** Heartbeats without a byte from the agent: a guest that is paused for a checkpoint is silent for longer than the agent's 15 s. */
 const SILENCE_CHECKS_MAX = 4
 const HEADERS_WAIT_MS = 10
-/** Time for the agent to end an ended command's stream: its connection can then be reused. */
+/** Time for the agent to end the stream of an ended command, so that its connection can be reused. */
 const RELEASE_MS = 1000
 
-/** Unread output stays in the workspace. */
+/** Sends the frames at the reader's pace: unread output remains in the workspace. */
 export async function relayEvents(carrying: EventRelay): Promise<void> {
   const { frames, response, encoding, ticket, request_id } = carrying
   startStream(response, encoding)
@@ -50,7 +50,7 @@ export async function relayEvents(carrying: EventRelay): Promise<void> {
   response.end(end.last + (failure === null ? '' : encoding.error(failure, request_id)))
 }
 
-/** Headers go with the first event: a short command's answer is then one packet. */
+/** Delays the headers until the first event, so that a short command's answer is one packet. */
 export function startStream(response: ServerResponse, encoding: EventEncoding): void {
   response.writeHead(200, { 'content-type': encoding.content_type, 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
   setTimeout(() => response.writableEnded || response.flushHeaders(), HEADERS_WAIT_MS)
@@ -68,7 +68,7 @@ function carry({ frames, read, follow, response, encoding, ticket }: EventRelay)
     let silent_checks = 0
     const reader = read({ text: (more) => void (text += more), end: (end) => void (ending = end) })
     const write = (what: string) => {
-      // Events and heartbeats are ASCII, and latin1 spares a second pass over the bytes. A stream's end may be other text.
+      // Events and heartbeats are ASCII, so latin1 saves a second pass over the bytes. The end of a stream may be other text.
       if (what !== '' && !response.write(what, 'latin1')) frames.pause()
     }
     const more = (chunk: Buffer) => {
@@ -93,7 +93,7 @@ function carry({ frames, read, follow, response, encoding, ticket }: EventRelay)
     const draining = () => finish({ kind: 'refused', failure: drainingRefusal() })
     const gone = () => finish({ kind: 'trouble', trouble: new AgentFailure('unreachable', 'The machine is gone') })
     const beat = setInterval(() => {
-      // Heartbeats to a stalled reader would only pile up.
+      // Heartbeats to a stalled reader would only add to its unsent bytes.
       if (response.writableNeedDrain) return
       write(encoding.heartbeat())
       silent_checks += 1
@@ -105,7 +105,7 @@ function carry({ frames, read, follow, response, encoding, ticket }: EventRelay)
     const finish = (end: End) => {
       clearInterval(beat)
       frames.off('data', more).off('end', over).off('close', broken).off('error', broken)
-      frames.on('error', () => undefined) // destroying it later may emit an error
+      frames.on('error', () => undefined) // the stream may emit an error when it is destroyed later
       response.off('drain', drained).off('close', left)
       ticket.draining.removeEventListener('abort', draining)
       ticket.entry.gone.removeEventListener('abort', gone)

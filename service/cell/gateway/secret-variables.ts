@@ -4,12 +4,12 @@ import { TRUST_VARIABLES } from '../policies/secrets/trust.ts'
 import type { MachineCallLease } from '../admission/call-lease.ts'
 
 export interface GivenVariables {
-  /** Paths of trusted certificate authorities. Any other variable of the name wins. */
+  /** Paths of trusted certificate authorities. Any other variable with the same name replaces them. */
   below: Readonly<Record<string, string>>
   values: Readonly<Record<string, string>>
 }
 
-/** The guest must trust the proxy that injects the values of placeholders. */
+/** Makes the guest trust the proxy, which injects the values of placeholders. */
 export async function secretVariables(
   { entry, agent, room }: MachineCallLease,
   { signal }: Pick<Call, 'signal'>,
@@ -23,7 +23,7 @@ export async function secretVariables(
   return { below: is_trusted ? TRUST_VARIABLES : {}, values }
 }
 
-/** null: the clone names none. Git reads the guest's own authority bundle: it needs no variable. */
+/** @returns null if the clone names no secret. Needs no variable, because Git reads the guest's own authority bundle. */
 export async function secretForGit(
   { entry, agent, room }: MachineCallLease,
   { signal }: Pick<Call, 'signal'>,

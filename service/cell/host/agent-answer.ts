@@ -9,7 +9,7 @@ import { AgentFailure } from './agent-failure.ts'
 import { parseAnswer } from './agent-json.ts'
 import { CALL_BYTES, type BufferBudget } from './buffer-budget.ts'
 
-/** Validates an agent's answer and drops the fields it does not name. */
+/** Validates an agent's answer and removes fields that the schema does not name. */
 export interface Shape<T> {
   parse(value: unknown): T
 }
@@ -27,7 +27,7 @@ export function shape<S extends TSchema>(schema: S): Shape<Static<S>> {
 }
 
 export interface CallBounds {
-  /** Aborted when the caller leaves; ends the agent's side, too. */
+  /** Aborted when the caller disconnects. The agent then ends its part of the call, too. */
   signal: AbortSignal
   room: BufferBudget
 }
@@ -39,7 +39,10 @@ export interface AnswerSize {
 
 const AT_ONCE_BYTES_MAX = 64 << 10
 
-/** Reads a whole JSON answer. Each large one gets an event-loop tick of its own: parsing many in one tick would block all callers. */
+/**
+ * Reads a whole JSON answer. Each large answer gets an event-loop tick of its own, because parsing many in one tick would block all
+ * callers.
+ */
 export async function readJson(response: IncomingMessage, { bytes_max, values_max }: AnswerSize, bounds: CallBounds): Promise<unknown> {
   const bytes = await readBytes(response, bytes_max, bounds)
   if (bytes.length > AT_ONCE_BYTES_MAX) await bounds.room.nextTick()

@@ -9,14 +9,14 @@ export interface ChangesFilter {
   cursor?: string
   hash: boolean
   summary: boolean
-  /** From this number of new files on, the agent leaves their facts to the disk reader. */
+  /** From this number of new files on, the agent omits their facts, which the disk reader then reads. */
   on_disk_from?: number
 }
 
 /** A change whose facts are on the disk has no size and mode. */
 export type ChangesFound = Omit<Changes, 'data'> & { data: Change[] }
 
-/** Set `cursor` and `recursive` only on request: agents before protocol 7 do not know them. */
+/** Set `cursor` and `recursive` only if the caller requests them: agents before protocol 7 do not support them. */
 export interface ListAsked {
   limit: number
   cursor?: string

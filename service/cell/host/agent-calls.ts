@@ -7,7 +7,7 @@ import type { Answer } from './agent-link.ts'
 import { CALL_BYTES } from './buffer-budget.ts'
 import type { PrefetchedStreams } from './started-streams.ts'
 
-/** The way to one machine's agent. */
+/** The objects with which calls reach one machine's agent. */
 export interface AgentRoute {
   connections: AgentConnections
   deadlines: AgentDeadlines
@@ -18,9 +18,9 @@ export type Asked = Omit<AgentRequest, 'signal'>
 
 const ANSWER_MARGIN_MS = 10_000
 export const REFUSAL: AnswerSize = { bytes_max: CALL_BYTES, values_max: RECORD_VALUES_MAX }
-/** The escaped arguments of a command are most of the longest record. */
+/** The limit of a record, most of which may be the escaped arguments of a command. */
 export const RECORD: AnswerSize = { bytes_max: 1 << 20, values_max: RECORD_VALUES_MAX }
-/** 10,000 files of 1,600 bytes, or a search's matches at half of that. A third more values took a busy computer 270 ms. */
+/** 10,000 files of 1,600 bytes, or a search's matches at half of that. A third more values took 270 ms on a loaded computer. */
 export const LIST: AnswerSize = { bytes_max: 16 << 20, values_max: 150_000 }
 
 export async function open(route: AgentRoute, asked: Asked, bounds: CallBounds): Promise<IncomingMessage> {
@@ -57,7 +57,7 @@ export async function done(route: AgentRoute, asked: Asked, bounds: CallBounds):
   await readBytes(await open(route, asked, bounds), CALL_BYTES, bounds)
 }
 
-/** For a call whose time limit the agent enforces; the margin is for its answer. */
+/** For a call whose time limit the agent enforces. The margin is the time for the agent's answer. */
 export function timed({ deadlines }: AgentRoute, path: string, body: { timeout_ms: number }): Asked {
   const answer_ms = Math.min(body.timeout_ms + ANSWER_MARGIN_MS, deadlines.longest_ms)
   return { method: 'POST', path, safe: false, body: json(body), answer_ms }

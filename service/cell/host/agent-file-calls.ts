@@ -92,7 +92,7 @@ async function writeTar(
   return (await ask(route, asked, tarResult, bounds)).body
 }
 
-/** null: the agent left the search to the host-side reader. */
+/** @returns null if the agent left the search to the disk reader on the host */
 async function search(route: AgentRoute, wanted: SearchRequest, bounds: CallBounds): Promise<SearchAnswer | null> {
   const asked = { method: 'POST', path: '/files/search', safe: true, body: json(wanted) } as const
   const { on_disk = false, next_cursor = null, ...found } = (await ask(route, asked, searchResult, bounds, LIST)).body
@@ -101,7 +101,7 @@ async function search(route: AgentRoute, wanted: SearchRequest, bounds: CallBoun
 
 async function patchFile(route: AgentRoute, wanted: FilePatch, key: string | null, bounds: CallBounds): Promise<PatchResult> {
   const asked = { method: 'POST', path: '/files/patch', safe: false, body: json(wanted) } as const
-  // Safe with a key: the agent applies it once.
+  // With a key the call is repeatable, because the agent applies the patch once.
   try {
     return (await ask(route, key === null ? asked : { ...asked, key, safe: true }, patchResult, bounds)).body
   } catch (error) {

@@ -152,7 +152,7 @@ function exchange(sending: ClientRequest, asked: AgentRequest, deadlines: AgentD
     boundConnecting(sending, deadlines.connect_ms, lose, () => (connected = true))
     if (body instanceof Readable) {
       sending.once('finish', () => {
-        if (over) return // it was answered before the whole body was read
+        if (over) return // the answer came before the whole body was read
         clearTimeout(timer)
         timer = setTimeout(late, answer_ms)
       })
@@ -201,7 +201,7 @@ function boundConnecting(sending: ClientRequest, connect_ms: number, lose: (trou
   })
 }
 
-/** The reader of an answer gets its error. Without a reader, an error must not end the process. */
+/** The reader of an answer receives its error. This handler prevents an error without a reader from ending the process. */
 function ignore(): void {}
 
 function troubleOf(cause: NodeJS.ErrnoException, connected: boolean, reused: boolean): AgentFailure {

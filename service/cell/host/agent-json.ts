@@ -1,7 +1,7 @@
 import { parseJson } from '../../http/read-body.ts'
 import { AgentFailure } from './agent-failure.ts'
 
-/** For a record, which repeats the arguments of a command. */
+/** The limit for a record, which repeats the arguments of a command. */
 export const RECORD_VALUES_MAX = 20_000
 /** Agents send flat data: lists of records of lists. */
 const DEPTH_MAX = 16

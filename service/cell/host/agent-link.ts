@@ -66,7 +66,7 @@ export interface AgentLink {
   beginSearch(request: SearchRequest, on_disk_after_ms: number, bounds: CallBounds): Promise<SearchResult | null>
   patchFile(request: FilePatch, key: string | null, bounds: CallBounds): Promise<PatchResult>
   listChanges(filter: ChangesFilter, bounds: CallBounds): Promise<ChangesFound>
-  /** The facts of paths, in their order; null: nothing there. Only disk readers know this call. */
+  /** The facts of paths, in their order; null: the path does not exist. Only disk readers support this call. */
   readFacts(paths: string[], bounds: CallBounds): Promise<(Fact | null)[]>
   listListeners(port: number, bounds: CallBounds): Promise<string[]>
   listProcesses(limit: number, bounds: CallBounds): Promise<ProcessList>

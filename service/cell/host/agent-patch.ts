@@ -3,7 +3,7 @@ import type { PatchResult } from '../../../contract/schemas/cell/file.ts'
 import { fail, Failure } from '../../lib/fail.ts'
 import { shape } from './agent-answer.ts'
 
-/** The agent's and the caller's value for a missing file. Answers leave the revision out instead. */
+/** The revision of a missing file, as the agent and the caller send it. Answers omit the revision instead. */
 const ABSENT = 'absent'
 
 const patched = shape(AgentPatchResult)
@@ -11,7 +11,7 @@ const patched = shape(AgentPatchResult)
 export const patchResult = {
   parse(value: unknown): PatchResult {
     const { previous_revision, ...result } = patched.parse(value)
-    if (previous_revision === undefined) return result // the agent has not computed it
+    if (previous_revision === undefined) return result // the agent has not computed the revision
     return { ...result, previous_revision: previous_revision === ABSENT ? null : previous_revision }
   },
 }

@@ -40,7 +40,7 @@ const LATER: Partial<Record<keyof AgentLink, Later>> = {
   listTerminals: COMMAND_LIST,
 }
 
-/** Wraps an older agent, which survives in a workspace's saved memory: calls that it does not know are refused locally. */
+/** Wraps an older agent, which may run in a workspace's restored memory. Calls that the agent does not support are refused here. */
 export function linkOf(link: AgentLink, protocol: number): AgentLink {
   if (protocol >= AGENT_PROTOCOLS.current) return link
   const unknown = Object.entries(LATER).filter(([, { since }]) => protocol < since)
@@ -48,7 +48,7 @@ export function linkOf(link: AgentLink, protocol: number): AgentLink {
   return { ...link, ...olderCalls(link, protocol), ...refusals }
 }
 
-/** Refuses options that the older agent does not know. */
+/** Refuses options that the older agent does not support. */
 function olderCalls(link: AgentLink, protocol: number): Pick<AgentLink, 'startExec' | 'listFiles' | 'searchFiles' | 'beginSearch'> {
   const lacks = ({ since }: Later) => protocol < since
   const searchFiles: AgentLink['searchFiles'] = (asked, bounds) =>

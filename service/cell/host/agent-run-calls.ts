@@ -26,7 +26,7 @@ export function commandCalls(
     signalExec: (id, signal, bounds) => post(route, `${commandPath(id)}/signal`, { signal }, session, bounds),
     cancelExec: (id, bounds) => post(route, `${commandPath(id)}/cancel`, {}, session, bounds),
     async writeStdin(id, part, bytes, bounds) {
-      // Safe: the agent does not write bytes below its offset again.
+      // Repeatable, because the agent does not write bytes below its offset again.
       const asked = { method: 'POST', path: `${commandPath(id)}/stdin?${query({ ...part })}`, safe: true, body: bytes } as const
       return (await ask(route, asked, stdin, bounds)).body
     },
@@ -35,8 +35,8 @@ export function commandCalls(
 }
 
 /**
- * Safe: the agent starts a session id once. A caller usually follows the command it starts, so its output comes with the answer, and
- * openOutput finds it.
+ * Repeatable, because the agent starts a session id once. A caller usually follows the command it starts, so its output comes with the
+ * answer, and openOutput finds it.
  */
 async function startExec(route: AgentRoute, exec: ExecRequest, bounds: CallBounds): Promise<Answer<ExecSession>> {
   const path = route.started.open() ? '/exec?follow=true' : '/exec'

@@ -10,7 +10,7 @@ import type { LiveMachine } from './live-machine.ts'
 import { createStartedStreams } from './started-streams.ts'
 
 export interface AgentLinks {
-  /** The link to a machine in one epoch. `gone` ends its connections: none may reach the next machine at the address. */
+  /** The link to a machine in one epoch. `gone` ends its connections, because the next machine may have the same address. */
   of(workspace_id: string, machine: LiveMachine, gone: AbortSignal): AgentLink
   /** Opens a connection in advance for the first call. Never fails: that call reports the problem. */
   greet(workspace_id: string, machine: LiveMachine, gone: AbortSignal): void
@@ -39,7 +39,8 @@ export function createAgentLinks(deadlines: AgentDeadlines = AGENT_DEADLINES): A
     const name = `${place} ${machine.stood_still}`
     const known = open.get(epoch)
     if (known?.machine === name) return known
-    // No call used the machine while it was paused. Either side may have dropped its connections, which only the next call would notice.
+    // No call used the machine during its pause. Either side may have dropped the idle connections, which only the next call would notice, so
+    // they are closed.
     if (known?.place === place) known.connections.close()
     else known?.connections.end()
     const connections = openConnections(machine, deadlines)

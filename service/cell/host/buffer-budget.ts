@@ -2,7 +2,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { createKeyedCounts, type KeyedCounts } from '../../lib/bounded.ts'
 import { AgentFailure } from './agent-failure.ts'
 
-/** The workspace and organization that a call's memory counts against. */
+/** The workspace and organization to which a call's memory is charged. */
 export interface BudgetOwner {
   id: string
   organization_id: string
@@ -10,26 +10,26 @@ export interface BudgetOwner {
 
 /** The cell-wide budget for buffers that agents and callers fill. */
 export interface BufferBudgets {
-  /** @param bytes of the request; they count from the beginning. @returns the budget of one call; null if the cell has none left. */
+  /** @param bytes of the request, which are charged at once. @returns the budget of one call; null if the cell has none left. */
   open(owner: BudgetOwner, bytes: number): BufferBudget | null
   taken_bytes(): number
 }
 
 export interface BufferBudget extends Disposable {
-  /** Acquires more. Throws AgentFailure when the owner's share is used up; the answer is then dropped. */
+  /** Charges further bytes. Throws AgentFailure if the owner's share is used up; the answer is dropped in this case. */
   take(bytes: number): void
   /** Resolves in a free event-loop tick. Each tick serves one large answer. */
   nextTick(): Promise<void>
 }
 
-/** Every call counts at least this: its own records and a short answer. */
+/** Every call is charged at least this, for its own records and a short answer. */
 export const CALL_BYTES = 16 << 10
 
 interface BudgetsState {
   bytes_max: number
   workspaces: KeyedCounts
   organizations: KeyedCounts
-  /** Ends of the event-loop ticks that were given to large answers. */
+  /** Resolves after the last event-loop tick that was given to a large answer. */
   last: Promise<unknown>
 }
 
@@ -66,8 +66,8 @@ function openBudget(state: BudgetsState, owner: BudgetOwner, bytes_first: number
 }
 
 /**
- * An organization holds at most as much as stays free: if n organizations take their maximum, each leaves one part in n + 1. A workspace
- * holds at most half of that, so that it does not use up its organization's share.
+ * An organization may use at most as much as remains free, so that n organizations at their maximum leave one part in n + 1. A workspace
+ * may use half of that, so that it does not use up its organization's share.
  */
 function fits({ bytes_max, workspaces, organizations }: BudgetsState, { id, organization_id }: BudgetOwner, bytes: number): boolean {
   const left = bytes_max - workspaces.total() - bytes
@@ -79,7 +79,7 @@ function add({ workspaces, organizations }: BudgetsState, { id, organization_id 
   organizations.add(organization_id, bytes)
 }
 
-/** For the cell's own calls, whose answers are short. */
+/** For the cell's own calls, which need no limit because their answers are short. */
 export const UNLIMITED_BUDGET: BufferBudget = { take: () => undefined, nextTick: nextTurn, [Symbol.dispose]: () => undefined }
 
 function nextTurn(): Promise<void> {

@@ -10,7 +10,7 @@ const THAWS: Readonly<Record<string, string>> = { 'cgroup.freeze': '0', 'freezer
 export function thawByFile(file: string): void {
   const word = THAWS[path.basename(file)]
   if (word === undefined) throw new Error('The host named a freezer that is not one')
-  // Never creates the file: without it there is no machine.
+  // Opens the file without creating it: if it is missing, there is no machine.
   const descriptor = openSync(file, 'r+')
   try {
     writeSync(descriptor, word)

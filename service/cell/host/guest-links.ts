@@ -3,20 +3,20 @@ import { type OpenLink, openLink } from './agent.ts'
 import { subjectName } from './subject.ts'
 
 /**
- * Links to machines of executions and builds, which the table of machines does not know. A link ends with its machine: another tenant's
- * machine may get the address. It must get no call, and must not be believed.
+ * Links to machines of executions and builds, which the table of machines does not contain. A link ends with its machine, because another
+ * tenant's machine may get the address. That machine must receive no call, and its answers must not be trusted.
  */
 export interface GuestLinks {
   open(machine: Machine): OpenLink
   died(event: Death): void
-  /** Called before the host is asked for its machines. The result takes the answer, and ends the links to machines that it lacks. */
+  /** Called before the host lists its machines. @returns a function that ends the links to machines that the list lacks */
   comparing(): (machines: readonly Named[]) => void
 }
 
 type Named = Pick<Machine, 'subject' | 'fence'>
 type Death = Pick<HostEvent, 'subject' | 'fence' | 'at'>
 
-/** Deaths that are remembered: the host may report one before the call that started the machine has returned. */
+/** The number of deaths that are stored: the host may report a death before the call that started the machine has returned. */
 const DEATHS_MAX = 1000
 
 export function createGuestLinks(open = openLink): GuestLinks {
@@ -54,7 +54,7 @@ function nameOf({ subject, fence }: Named): string {
   return `${subjectName(subject)} ${fence}`
 }
 
-/** Machines of one build attempt share a fencing token, so times tell them apart. Both are from the host's clock. */
+/** Machines of one build attempt share a fencing token, so their times distinguish them. Both times are from the host's clock. */
 function isOf({ started_at }: Machine, died_at: string): boolean {
   return started_at <= died_at
 }

@@ -23,7 +23,7 @@ import {
   parseVolumeMeasures,
 } from './hostd-shapes.ts'
 
-/** The time after which the client gives up. The verb goes on in hostd, and a repeat joins it. */
+/** The time after which the client gives up. The verb continues in hostd, and a repeated call joins it. */
 const DEADLINE_MS = {
   start: 60_000,
   restore: 180_000,
@@ -34,7 +34,7 @@ const DEADLINE_MS = {
 }
 const ANSWER_BYTES_MAX = 64 << 20
 const EVENT_LINE_BYTES_MAX = 64 << 10
-/** hostd writes a blank line every 15 s. */
+/** hostd writes a blank line every 15 s, so a longer silence means a lost connection. */
 const EVENT_SILENCE_MS = 40_000
 
 /** Separate pools: slow verbs must not delay those that hostd answers from memory. */
@@ -107,7 +107,7 @@ function unreachable(cause: unknown): HostFailure {
 interface Way {
   agent: Agent
   socket_path: string
-  /** Starts with the connection: before it nothing was sent. */
+  /** The time begins with the connection, because nothing was sent before. */
   deadline_ms: number
 }
 

@@ -16,7 +16,7 @@ import { Subject } from '../../../contract/internal/host-subject.ts'
 import { HostError } from '../../../contract/internal/host.ts'
 import { HostFailure } from './hostd.ts'
 
-// hostd is trusted. The checks make an incompatible version fail here by name, and not in an operation with an undefined.
+// hostd is trusted. These checks make an incompatible version fail here with a specific error, and not later in an operation.
 
 const subject = Compile(Subject)
 const machine = Compile(Machine)

@@ -21,7 +21,7 @@ import type { DiskReadRequest } from './hostd-disks.ts'
 import type { LayerHost } from './hostd-layers.ts'
 
 export interface MachineCapacity extends Resources {
-  /** Extra memory that each machine takes beyond its size. */
+  /** Memory that each machine uses beyond its size. */
   headroom_mib: number
 }
 
@@ -56,32 +56,38 @@ export interface MachineHost extends LayerHost {
   restore(request: RestoreRequest): Promise<Machine>
   connect(request: CommandHeader): Promise<void>
   /**
-   * Once it returns, the policy applies to every packet, and denied connections carry no more data. It skips the subject's queue: its
-   * fencing token is checked, but not raised.
+   * Once this returns, the policy applies to every packet, and denied connections carry no more data. The call skips the subject's queue,
+   * so its fencing token is checked, but not raised.
    */
   setEgress(request: SetEgressRequest): Promise<EgressRevision>
   /** Denials of the last hours, newest first; none without a machine. */
   egressDenials(subject: Subject): Promise<HostDenial[]>
   checkpoint(request: CheckpointRequest): Promise<CheckpointInfo>
   unpause(request: CommandHeader): Promise<void>
-  /** @returns the machine's last counters; null: there was none, or it ended long ago. */
+  /** @returns the machine's last counters, or null if there was no machine, or it ended long ago. */
   stop(request: StopRequest): Promise<MachineCounters | null>
   freeze(request: CommandHeader): Promise<void>
   thaw(request: CommandHeader): Promise<void>
   cloneCheckpoint(request: CloneRequest): Promise<CheckpointInfo>
   deleteCheckpoints(request: DeleteRequest): Promise<void>
   deleteDisks(request: DeleteRequest): Promise<void>
-  /** `volume_busy`, `mount_refused`, `not_found`: the machine keeps its volumes. */
+  /** Refusals: `volume_busy`, `mount_refused`, `not_found`. The machine's volumes do not change in these cases. */
   setVolumes(request: VolumesRequest): Promise<void>
-  /** Durable when it returns. For an existing volume it sets the limit. */
+  /** The volume is durable when this returns. For an existing volume, the call sets the limit. */
   createVolume(request: VolumeRequest): Promise<void>
   /** Detaches the volume from every machine, even if in use, and deletes its files. */
   deleteVolume(request: VolumeHeader): Promise<void>
-  /** Marks or unmarks a volume as kept without a row; the inventory shows since when. `not_found`: it is not here. */
+  /** Marks or unmarks a volume as retained without a row; the inventory shows the time of the mark. Refusal: `not_found`. */
   keepVolume(request: KeepVolumeRequest): Promise<void>
-  /** `tree_stale`: the copy is of another tree. Reads the entries once and rethrows their error; the copy is then invalid. */
+  /**
+   * Reads the entries once and rethrows their error, after which the host's copy is invalid. Refusal: `tree_stale`, if the copy is of
+   * another tree.
+   */
   applyTree(request: TreeApplyRequest, entries: AsyncIterable<Buffer>): Promise<void>
-  /** Freezes a machine that runs on the disk, which must then be stopped. `already_running`: it runs on another disk. */
+  /**
+   * Freezes a machine that runs on the disk; the caller must stop it afterwards. Refusal: `already_running`, if the machine runs on
+   * another disk.
+   */
   treeChanges(request: TreeChangesRequest): Promise<AsyncIterable<Buffer>>
   /** Refuses lower fencing tokens from now on; returns when the calls under them have ended. */
   fence(request: CommandHeader): Promise<void>
@@ -94,16 +100,22 @@ export interface MachineHost extends LayerHost {
    */
   readDisk(request: DiskReadRequest): Promise<DiskReader>
   /**
-   * Names the installation of this cell's database. An unowned pool belongs to it from then on. `wrong_installation`: the pool belongs to
-   * another, and refuses every change until an operator reassigns it.
+   * States the installation of this cell's database. An unowned pool belongs to it from then on. Refusal: `wrong_installation`. The pool
+   * belongs to another installation, and refuses every change until an operator reassigns it.
    */
   claim(installation_id: string): Promise<void>
-  /** Keeps files without a row until the list is replaced; the inventory shows since when. `not_found`: it has no files here. */
+  /**
+   * Retains files without a row until the list is replaced; the inventory shows the time of each. Refusal: `not_found`, if the subject
+   * has no files here.
+   */
   quarantine(request: QuarantineRequest): Promise<void>
   inventory(): Promise<Inventory>
   /** The inventory without `files`: its cost does not grow with the pool. */
   glance(): Promise<Inventory>
-  /** Counters since each machine's start. @param subjects at most MEASURES_MAX, without a machine left out. Absent: all machines. */
+  /**
+   * Counters since each machine's start. @param subjects at most MEASURES_MAX; those without a machine are left out. Absent: all
+   * machines.
+   */
   stats(subjects?: Subject[]): Promise<MachineCounters[]>
   /**
    * Bytes in each workspace's quota, with or without a machine; missing workspaces are left out. @param workspace_ids at most

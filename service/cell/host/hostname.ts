@@ -1,4 +1,4 @@
-/** The guest's hostname. Built from the id, because a key may hold any characters. */
+/** The guest's hostname, made from the id, because a key may contain any characters. */
 export function hostnameOf(workspace_id: string): string {
   return `ws-${workspace_id.slice(-12)}`
 }

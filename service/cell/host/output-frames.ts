@@ -5,7 +5,7 @@ import { guestRefusal, shape } from './agent-answer.ts'
 import { parseAnswer } from './agent-json.ts'
 import { AgentFailure } from './agent-failure.ts'
 
-/** machine/internal/wire/agent.go: frames of the output stream. */
+/** The frames of the output stream, as in machine/internal/wire/agent.go. */
 export const FRAME = {
   stdout: 1,
   stderr: 2,
@@ -16,9 +16,9 @@ export const FRAME = {
   header_bytes: 16,
   data_bytes_max: 64 << 10,
 } as const
-/** A record may repeat the command's arguments. The current agent leaves them out above 64 KiB. */
+/** A record may repeat the command's arguments. The current agent omits arguments above 64 KiB. */
 const RECORD_BYTES_MAX = 1 << 20
-/** Below this, the offset is a safe integer. */
+/** The high half of an offset must be below this, so that the offset is a safe integer. */
 const OFFSET_HIGH_MAX = 2 ** 21
 
 const endingFields = Type.Object(EndingFields)

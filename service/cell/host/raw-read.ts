@@ -10,8 +10,8 @@ export type Tap = (read: Buffer, giveBack: () => void) => void
 const taps = new WeakMap<Socket, Tap>()
 
 /**
- * Opens connections whose bytes can bypass the parser of node:http. The parser copies every piece of a body. For megabytes, collecting
- * that garbage took four times as long as the copying.
+ * Opens connections whose bytes can bypass the parser of node:http, which copies every piece of a body. For megabytes, the garbage
+ * collection of the copies took four times as long as the copying.
  */
 export class RawReadAgent extends Agent {
   override createConnection(options: ClientRequestArgs): Socket {

@@ -31,8 +31,8 @@ const LINE_BYTES_MAX = 4096
 const QUESTIONS_MAX = 256
 
 /**
- * Keeps a connection to this computer's secret proxy and answers its queries. hostd creates the socket, so that only the cell's user can
- * answer. Without a connection the proxy injects no secrets.
+ * Maintains a connection to this computer's secret proxy and answers its queries. hostd creates the socket, so that only the cell's user
+ * can answer. Without a connection the proxy injects no secrets.
  */
 export async function answerProxy(path: string, answer: AnswerProxy, log: Logger, signal: AbortSignal): Promise<void> {
   const isOver = () => signal.aborted

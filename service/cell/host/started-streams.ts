@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Streams of just started commands, kept for callers that follow at once. */
+/** Output streams of commands that have just started, stored for callers that follow them at once. */
 export interface PrefetchedStreams {
   open(): boolean
   keep(session_id: string, frames: IncomingMessage): void
@@ -8,9 +8,9 @@ export interface PrefetchedStreams {
   take(session_id: string): IncomingMessage | undefined
 }
 
-/** Per machine. An unread stream holds one socket buffer; the rest stays in the workspace. */
+/** The limit for each machine. An unread stream holds one socket buffer; the rest of its output remains in the workspace. */
 const STREAMS_MAX = 64
-/** A caller that follows does so within a round trip. */
+/** The time for which a stream is stored: a caller that follows does so within a round trip. */
 const KEPT_MS = 2000
 
 export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: KEPT_MS }): PrefetchedStreams {
@@ -18,7 +18,7 @@ export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: K
   return {
     open: () => kept.size < limits.streams,
     keep(session_id, frames) {
-      // Only a faulty or hostile agent starts one command twice.
+      // A second stream of one command comes only from a faulty or hostile agent. The first one is dropped.
       const before = kept.get(session_id)
       before?.forget()
       before?.frames.destroy()
@@ -40,5 +40,5 @@ export function createStartedStreams(limits = { streams: STREAMS_MAX, kept_ms: K
   }
 }
 
-/** A caller that follows asks the machine again and gets the error. */
+/** The error needs no handling: a caller that follows asks the machine again and gets it. */
 function ignore(): void {}

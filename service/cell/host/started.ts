@@ -2,7 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import { AgentFailure } from './agent-failure.ts'
 import { FRAME, readHeader } from './output-frames.ts'
 
-/** Reads the record at the start of a followed command; later frames stay in the stream. Destroys the stream if the record is invalid. */
+/**
+ * Reads the record at the start of a followed command, and leaves later frames in the stream. Destroys the stream if the record is
+ * invalid.
+ */
 export async function readStarted<T>(frames: IncomingMessage, parse: (record: Buffer) => T): Promise<T> {
   try {
     return parse(await readRecord(frames))

@@ -4,7 +4,7 @@ import { shape } from './agent-answer.ts'
 import { AgentFailure } from './agent-failure.ts'
 import { FRAME, readFrames, type FrameReader, type FrameSink } from './output-frames.ts'
 
-/** machine/internal/wire/agent.go: frames that an attached terminal accepts. */
+/** The frames that an attached terminal accepts, as in machine/internal/wire/agent.go. */
 const INPUT = 16
 const RESIZE = 17
 

@@ -4,7 +4,7 @@ import { parseAnswer } from './agent-json.ts'
 import { AgentFailure } from './agent-failure.ts'
 import type { FrameReader } from './output-frames.ts'
 
-/** A path of 4,096 escaped bytes, with the rest of its line. */
+/** Enough for a path of 4,096 escaped bytes and the rest of its line. */
 const LINE_BYTES_MAX = 64 << 10
 const NEWLINE = 0x0a
 

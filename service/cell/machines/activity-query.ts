@@ -13,7 +13,7 @@ export interface BusyCommand {
 }
 
 export interface GuestActivity {
-  /** Also commands that no longer postpone idle suspend. */
+  /** Includes commands that no longer postpone idle suspend. */
   running: number
   /** null: no running command postpones idle suspend. */
   busy_until: Date | null
@@ -25,7 +25,7 @@ export type AskActivity = (machine: LiveMachine) => Promise<GuestActivity | null
 
 /** The guest is not trusted: an invalid answer counts as no running command, so it can prevent neither parking nor suspending. */
 export const queryActivity: AskActivity = async (machine) => {
-  const said = await get(machine).catch(() => null) // the liveness probe finds out whether it lives
+  const said = await get(machine).catch(() => null) // the liveness probe finds out whether the machine is alive
   return said === null ? null : activityOf(parsed(said))
 }
 
@@ -80,7 +80,7 @@ function get({ address, agent_key, epoch }: LiveMachine, deadline_ms = DEADLINE_
     answer.on('data', (chunk: string) => {
       text += chunk
       if (text.length <= ANSWER_BYTES_MAX) return
-      resolve('') // counts as invalid
+      resolve('') // '' is an invalid answer
       outgoing.destroy()
     })
     answer.on('end', () => resolve(text))

@@ -30,7 +30,7 @@ interface Use {
   drained: Set<() => void>
 }
 
-/** Counts the use of machines in memory; it is written to the rows every few seconds. */
+/** Counts the use of machines in memory. A timer writes the counts to the workspace rows every few seconds. */
 export interface ActivityLedger {
   touch(workspace_id: string, kind: ActivityKind): void
   keepalive(workspace_id: string, until: Date): void
@@ -38,11 +38,11 @@ export interface ActivityLedger {
   /** Resolves when no call is in progress, or after the limit. */
   drained(workspace_id: string, limit_ms: number): Promise<void>
   inUse(workspace_id: string): boolean
-  /** undefined: this process observed none. */
+  /** undefined: this process observed no activity. */
   lastActive(workspace_id: string): Date | undefined
   lastToolCall(workspace_id: string): Date | undefined
   seen(workspace_id: string): ObservedUse | undefined
-  /** Takes the activity that is not in the rows yet. The caller must call `putBack` if it cannot write it. */
+  /** Removes and returns the activity that is not in the rows yet. A caller that cannot write the activity must call `putBack`. */
   take(): { activity: Activity[]; putBack(): void }
 }
 
@@ -157,7 +157,7 @@ function take({ clock, uses }: LedgerState): ReturnType<ActivityLedger['take']> 
 
 const USES_MAX = 10_000
 
-/** Drops the oldest entries beyond the bound that are written and idle: they can be read from the rows again. */
+/** Removes the oldest entries beyond the bound that are written and idle. The rows hold their values, so they can be read again. */
 function forgetOld(uses: Map<string, Use>): void {
   for (const [workspace_id, use] of uses) {
     if (uses.size <= USES_MAX) return

@@ -1,6 +1,6 @@
 import type { LiveMachine } from '../host/live-machine.ts'
 
-/** This process's own calls are not the guest's use of processor and network. */
+/** Counts this process's own calls to a guest, which are no use by the tenant. */
 export interface AgentCallCounter {
   of(machine: LiveMachine): AgentCallCounts
   counted<T>(ask: (machine: LiveMachine) => Promise<T>): (machine: LiveMachine) => Promise<T>

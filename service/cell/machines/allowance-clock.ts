@@ -14,17 +14,17 @@ export interface AllowanceContext {
 }
 
 const LOOK_MS = 5000
-/** The cause of a failed suspend may last. */
+/** Pause after a failed suspend, since its cause may persist. */
 const AGAIN_MS = 60_000
 
-/** App, "Workspace observed state". */
+/** Suspends workspaces without allowance (App, "Workspace observed state"). */
 export function startAllowanceClock(context: AllowanceContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'used-up allowances could not be read')
   const look = oneAtATime(() => lookAtAllowances(context))
   tickEvery(LOOK_MS, look, failed, signal)
 }
 
-/** Sessions are suspended too: the next open resumes them. */
+/** Workspaces with open sessions are suspended too: the next open resumes them. */
 export async function lookAtAllowances({ cell_id, db, clock, ids, log }: AllowanceContext): Promise<void> {
   const now = clock.now()
   for (const workspace_id of await readExhausted(db, cell_id, new Date(now.getTime() - AGAIN_MS))) {

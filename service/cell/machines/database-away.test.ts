@@ -14,7 +14,7 @@ async function running(world: World, process: Process): Promise<string> {
 
 const machine = async (host: FakeHost) => (await host.inventory()).machines[0]
 
-/** @returns what brings it back, after the process has noticed. */
+/** @returns a function that brings the database back. It resolves after the process has noticed. */
 async function loseDatabase(world: World, process: Process, begin: () => Promise<unknown>): Promise<() => Promise<void>> {
   const gone = Promise.withResolvers<() => Promise<void>>()
   using _ = world.host.intercept('checkpoint', 'after', async () => gone.resolve(await world.database.goAway()))
@@ -33,7 +33,7 @@ test('a guest whose hibernation could be neither committed nor undone runs again
   let moved: Promise<unknown> = Promise.resolve()
   const letIn = await loseDatabase(world, process, async () => {
     moved = process.parking.hibernate(entry)
-    moved.catch(() => undefined) // it may fail before the test awaits it
+    moved.catch(() => undefined) // handles a rejection that comes before the test awaits it
   })
   await assert.rejects(moved)
   await process.parking.transitionEnded(id)

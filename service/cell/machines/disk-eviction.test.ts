@@ -27,7 +27,7 @@ test('opens that wait for disk alone succeed without idle time: the longest unus
   using _ = process.table.holdAwake(kept[2] ?? '', 'call')
   await process.parking.hibernate(await entryOf(process, idle[0] ?? ''))
   world.clock.advance(10)
-  // No idle policy can suspend anything: the clock does not move.
+  // The clock does not move, so no idle policy can suspend a workspace.
   const opens = await Promise.all(Array.from({ length: 10 }, () => world.open()))
   for (const { operation_id } of opens) assert.equal((await world.ended(operation_id)).state, 'succeeded')
   const states = async (ids: string[]) => Promise.all(ids.map(async (id) => (await world.workspace(id)).desired_state))

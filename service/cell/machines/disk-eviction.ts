@@ -16,8 +16,9 @@ export type DiskContext = Pick<EvictionContext, 'room' | 'clock' | 'table' | 'pa
 const LOOK_AGAIN_MS = 1000
 
 /**
- * A hibernated workspace keeps its disk grant, a suspended one has none. The function suspends hibernated workspaces itself, and returns
- * the resident ones that the caller must hibernate first. Workspaces in `leaving` count, or others would be chosen instead.
+ * Only a suspend releases a disk grant. Hibernated workspaces are suspended here; the caller must first hibernate the resident ones that
+ * are returned.
+ * Workspaces in `leaving` count as chosen, or others would be chosen instead.
  */
 export function diskEvictor(
   context: DiskContext,
@@ -38,7 +39,7 @@ export function diskEvictor(
     const chosen = longestUnused(candidates, candidates, lacking_gib, now)
     rests_until_ms = chosen.length === 0 ? performance.now() + LOOK_AGAIN_MS : 0
     for (const { id } of chosen.filter(({ residency }) => residency === 'hibernated')) {
-      // A call or a keepalive may have come since.
+      // Checked again on the locked row: a call or a keepalive may have arrived.
       const begun = await beginBySystem(context, id, (row) => (mayGive(context, row, now) ? suspension(context.ids) : null), now, 'delete')
       if (begun !== null) log.info({ workspace_id: id, operation_id: begun.id }, 'suspended: an operation waits for its disk')
     }
@@ -57,8 +58,8 @@ function mayGive(context: DiskContext, row: IdleRow, now: Date): boolean {
 }
 
 /**
- * The policies `never` and fixed seconds leave the suspend to the tenant. `adaptive` leaves it to the service, but not before the shortest
- * timeout that it learns.
+ * Under the policies `never` and fixed seconds only the tenant decides when to suspend. Under `adaptive` the service decides, but not
+ * before the shortest timeout that it learns.
  */
 export function givesDisk(facts: IdleFacts, now: Date): boolean {
   const { basis } = idleRule(facts)

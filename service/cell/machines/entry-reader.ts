@@ -1,10 +1,10 @@
 const RETRY_MS = 500
 
-/** A caller during a running query shares the next one, because the running one may be too old. */
+/** A caller during a running query waits for the next one: the running query may have read before the caller's change. */
 export interface EntryReader {
-  /** The query begins after this call. */
+  /** The query begins after this call, so it reads every earlier commit. */
   read(id: string): Promise<void>
-  /** Reads until it succeeds. */
+  /** Retries the read until it succeeds. */
   keepFresh(ids: string[]): void
   /** Resolves when all entries that were stale before this call are fresh. */
   settled(): Promise<void>
@@ -18,7 +18,7 @@ interface Batch {
 }
 
 export function createEntryReader(query: (ids: string[]) => Promise<void>): EntryReader {
-  const queue: Batch[] = [] // at most one
+  const queue: Batch[] = [] // holds at most one batch
   let running = false
   let closed = false
   let retry: NodeJS.Timeout | undefined
@@ -26,7 +26,7 @@ export function createEntryReader(query: (ids: string[]) => Promise<void>): Entr
 
   const run = async () => {
     running = true
-    // Collects all notifications of one packet.
+    // All notifications of one packet share one query.
     await new Promise((resolve) => setImmediate(resolve))
     for (let batch = queue.shift(); batch !== undefined && !closed; batch = queue.shift()) {
       try {

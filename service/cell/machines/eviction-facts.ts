@@ -6,7 +6,7 @@ import type { FailureKind } from './save-failures.ts'
 export interface MachineFacts extends EvictionFacts {
   ends: boolean
   fence: number
-  /** Only calls are in progress, if anything: they end. */
+  /** No stream is in progress. Calls end soon, so they only delay an eviction. */
   has_calls_alone: boolean
 }
 
@@ -39,7 +39,7 @@ export function evictionFacts(
         memory_mib: grants === null ? 0 : grants.memory_mib + headroom_mib,
         moving: moving.has(id),
         refused: machine.engine_refused === true,
-        // Includes the row's time: that one survives a restart.
+        // The row's time survives a restart of this process.
         used_at: latest(active_at, table.activity.lastActive(id), parking.wokenAt(id)),
         not_before: lastOf(watched.get(id)?.ask_again_at, saved_again_at('machine')),
         retried_at: lastOf(refused.get(id), saved_again_at('passing')),
@@ -55,7 +55,7 @@ export function mayLeave(facts: MachineFacts, now: Date): boolean {
   return facts.ends || evictability(used_for_now ? { ...facts, in_use: false } : facts, now) !== 'no'
 }
 
-/** Memory of machines that are being woken: they may be evicted after their calls. */
+/** @returns the memory (MiB) of machines that are being woken: they may be evicted after their calls. */
 export function comingMib({ table, parking, room }: EvictionContext): number {
   const headroom_mib = room.capacity()?.headroom_mib ?? 0
   const waiting = new Set(room.waiting().map(({ id }) => id))

@@ -5,9 +5,9 @@ export interface EvictionFacts extends ResidencyFacts {
   organization_id: string
   memory_mib: number
   moving: boolean
-  /** Once hibernated, it could not be woken again. */
+  /** The engine refuses its memory: hibernated, it could not be woken again. */
   refused: boolean
-  /** Its commands ran when last asked, or its memory could not be written. */
+  /** No eviction before this time: the last query found running commands, or saving its memory failed. */
   not_before: Date | null
   retried_at: Date | null
 }
@@ -15,8 +15,8 @@ export interface EvictionFacts extends ResidencyFacts {
 export const EVICTIONS_MAX = 4
 
 /**
- * Younger machines stay: else machines in use would evict each other, and none would make progress. With it, a computer with capacity for
- * six machines serves four calls a second on hibernated workspaces.
+ * Machines used more recently are not evicted. Otherwise machines in use would evict each other, and none would make progress.
+ * With this limit a computer with capacity for six machines serves four calls a second on hibernated workspaces.
  */
 export const YOUNG_SECONDS = 1
 const QUIET_SECONDS = 1
@@ -28,7 +28,7 @@ interface Verdict {
   reason: string
 }
 
-/** `soon`: within seconds if it stays unused. */
+/** `soon`: the machine may be evicted within seconds, if it stays unused. */
 export function evictability(facts: EvictionFacts, now: Date): Evictability {
   return judge(facts, now).evictability
 }
@@ -54,7 +54,7 @@ function verdictOf(facts: EvictionFacts, now: Date): Verdict {
   if (not_before !== null && not_before > now) return no('its commands ran, or its memory could not be written')
   if (!isOfAge(facts, now)) return soon('it was used just now')
   if (state === 'frozen') return at_once('frozen')
-  // The next samples show whether it is quiet. A machine that was seen busy is no candidate until it rests.
+  // The next samples show whether the machine is idle. A machine with measured activity is no candidate until its activity ends.
   if (busy_at === null) return soon('it was not looked at yet')
   if (secondsSince(busy_at, now) >= QUIET_SECONDS) return at_once('quiet')
   if (secondsSince(used_at, now) < YOUNG_SECONDS + LOOKS_SECONDS) return soon('it was at work just now, and was used just now')
@@ -67,7 +67,10 @@ export function isOfAge({ used_at }: Pick<EvictionFacts, 'used_at'>, now: Date):
 
 const LOOKS_SECONDS = 3
 
-/** The longest unused first; the age grows with the organization's share of the memory. It takes the fewest that suffice, or all. */
+/**
+ * The longest unused first. The age is multiplied by the organization's share of the memory.
+ * @returns the fewest that release enough memory, or all candidates.
+ */
 export function victims(facts: readonly EvictionFacts[], needed_mib: number, now: Date): EvictionFacts[] {
   const all = facts.map((facts) => ({ ...facts, size: facts.memory_mib, facts }))
   const candidates = all.filter((one) => evictability(one, now) === 'now')
@@ -81,7 +84,7 @@ interface Holder {
   size: number
 }
 
-/** `all`: the holders that the organizations' shares are measured by. */
+/** @param all the holders from which the organizations' shares are computed. */
 export function longestUnused<H extends Holder>(candidates: readonly H[], all: readonly Holder[], needed: number, now: Date): H[] {
   if (needed <= 0) return []
   const shareOf = sharesOf(all)

@@ -39,7 +39,7 @@ async function atOnce(work: () => Promise<unknown>): Promise<void> {
 
 const openedAtOnce = (world: World) => atOnce(() => opened(world))
 
-/** An open succeeds just before the table has the machine. Without it, or while it is busy, nothing can be frozen. */
+/** An open succeeds just before the table has the machine. A workspace without a machine, or a busy one, cannot be frozen. */
 async function freeze(world: World, process: Process, id: string): Promise<void> {
   await process.parking.freeze(await world.until(async () => withMachine(await entryOf(process, id))))
   assert.equal(process.table.get(id)?.machine?.state, 'frozen')
@@ -246,7 +246,7 @@ test('an operation during the save of a victim wins, and the capacity goes to th
 
 test('of two requests that wait for one victim, the first gets its capacity and the other waits on', async () => {
   await using world = await createWorld(roomFor(2))
-  resting(world) // the thawed machine must become quiet again after its use
+  resting(world) // the thawed machine must become idle again after its use
   const process = await world.startProcess(ON_DEMAND)
   const [first = '', second = ''] = await frozen(world, process, 2)
   using held = process.table.holdAwake(second, 'stream')
@@ -273,7 +273,7 @@ test('capacity released for a large request is not taken by smaller later reques
   await waits(world, large)
   const small = await world.open()
   await waits(world, small)
-  // The large one must have capacity when the small one starts: both start concurrently.
+  // Both starts run concurrently, so the large workspace must have its capacity when the small one starts.
   const then: string[] = []
   using _ = world.host.intercept('start', 'before', async ({ subject }) => {
     if (subject.id === small.workspace_id) then.push((await world.operation(large.operation_id)).state)
@@ -323,7 +323,7 @@ test('no machine is saved into the reserve of the pool: a call fails at once, an
     return (await world.operation(open.operation_id)).state === 'succeeded'
   })
   assert.deepEqual(await residencies(world, [first]), ['hibernated'])
-  // No operation waits when the pool has space again: the evictor must still forget that it was full.
+  // The pool gets space again while no operation waits. The evictor must still clear its record that the pool was full.
   await freeze(world, process, open.workspace_id)
   world.clock.advance(3)
   given.capacity.pool_free_bytes = 1e10 + 512 * 2 ** 20

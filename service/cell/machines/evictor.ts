@@ -19,11 +19,11 @@ export interface EvictionContext extends Omit<ResidencyContext, 'host'> {
   metrics?: Pick<MachineMetrics, 'evicted'>
 }
 
-/** Pause when nothing can be evicted now: machines come of age, calls end. */
+/** Pause when no machine can be evicted now: in the meantime calls end, and machines become evictable. */
 const LOOK_AGAIN_MS = 200
-/** A machine whose eviction failed or was undone is left alone for this long. */
+/** After a failed or undone eviction a machine is not tried again for this long. */
 const AGAIN_SECONDS = 1
-/** Pause after the pool was found full: deletions may have made space since. */
+/** Pause after the pool was found full. Deletions may free space in this time. */
 const POOL_FULL_MS = 1000
 
 export interface Evictor {
@@ -35,7 +35,7 @@ interface EvictorState {
   readonly signal: AbortSignal
   readonly samples: ExtraSamples
   readonly chooseForDisk: ReturnType<typeof diskEvictor>
-  /** Evictions under way, with the memory that each saves. */
+  /** Evictions under way, with the memory (MiB) that each writes. */
   readonly going: Map<string, number>
   /** Workspaces whose eviction failed or was undone, with the time of the retry. */
   readonly refused: Map<string, Date>
@@ -101,7 +101,7 @@ async function evictOnce(state: EvictorState): Promise<void> {
   if (!isStopped(signal)) state.next_pass = passLater(state)
 }
 
-/** Read through a function, since it changes during the awaits. */
+/** A function, because the value changes during the awaits. */
 function isStopped({ aborted }: AbortSignal): boolean {
   return aborted
 }
@@ -124,7 +124,7 @@ async function chooseVictims(state: EvictorState): Promise<EvictionFacts[]> {
   return [...of_memory, ...all.filter(({ id }) => for_disk.has(id) && !going.has(id) && !of_memory.some((one) => one.id === id))]
 }
 
-/** Begins evictions while there are permits, space of the pool, and requests that wait. */
+/** Begins evictions while permits, pool space and waiting requests exist. */
 async function evictChosen(state: EvictorState, chosen: readonly EvictionFacts[]): Promise<void> {
   const { context, signal, going } = state
   let spare_mib = (await spareMib(context.host)) - memoryOf([...going.values()].map((memory_mib) => ({ memory_mib })))
@@ -135,7 +135,7 @@ async function evictChosen(state: EvictorState, chosen: readonly EvictionFacts[]
     if (going.size >= EVICTIONS_MAX || signal.aborted || !isWanted(context)) break
     if (entry === undefined || !hasMachine(entry) || spare_mib <= memory_mib) continue
     spare_mib -= memory_mib
-    void evict(state, entry, memory_mib) // it logs its own errors
+    void evict(state, entry, memory_mib) // not awaited: evict logs its own errors
   }
 }
 
@@ -161,7 +161,7 @@ function leaveAlone({ context, refused }: EvictorState, id: string): void {
   refused.set(id, new Date(context.clock.now().getTime() + AGAIN_SECONDS * 1000))
 }
 
-/** @returns made: it was hibernated; undone: it was used again, or commands run in it. */
+/** @returns made: the machine was hibernated; undone: it was used again, or commands run in it. */
 async function hibernateVictim(context: EvictionContext, entry: Parked): Promise<'made' | 'undone'> {
   const asked = commandsRun(context, context.watched, entry, context.clock.now())
   if (await withTimeout(ANSWER_MS, 'the commands of a guest', asked)) return 'undone'
@@ -171,7 +171,7 @@ async function hibernateVictim(context: EvictionContext, entry: Parked): Promise
 
 const MIB = 2 ** 20
 
-/** Space of the pool that hibernations may use: the reserve is for suspends. */
+/** Space of the pool (MiB) without the reserve, which is for suspends. */
 async function spareMib(host: EvictionContext['host']): Promise<number> {
   const { capacity } = await withTimeout(ANSWER_MS, 'the capacity of the host', host.glance())
   return (capacity.pool_free_bytes - capacity.reserve_bytes) / MIB
@@ -182,8 +182,8 @@ function hasUnclear({ table, parking }: EvictionContext): boolean {
 }
 
 /**
- * A workspace whose memory counts and that has no machine to evict, although neither an operation nor a transition is at work.
- * Only a reconcile pass finds out what is there.
+ * Memory is charged, but no machine can be evicted, and no operation or transition is at work.
+ * Only a reconcile pass finds out whether the machine exists.
  */
 function isUnclear({ here, observed_state, residency, hold, machine }: WorkspaceEntry): boolean {
   if (!here || observed_state !== 'running' || residency === 'hibernated' || hold !== null) return false
@@ -199,7 +199,7 @@ function evictableMib(state: EvictorState): number {
 
 const REMEMBERED_MS = 20
 
-/** Caches the value for a moment: each of many waiting requests asks for it. */
+/** Caches the value for a moment, because each of many waiting requests asks for it. */
 function remembered(value: () => number): () => number {
   let last = { value: 0, until_ms: 0 }
   return () => {

@@ -9,7 +9,7 @@ import { wasBusy, type Counters } from './residency-rules.ts'
 
 /** Time limit of a query to the host or to a guest, so that a missing answer does not block the evictor. */
 export const ANSWER_MS = 5000
-/** Long enough for the use of a busy guest to show. */
+/** Shortest time between two samples in which the use of a busy guest shows. */
 const CLOSER_MS_MIN = 150
 const RESTS_MS = 500
 const LONG_AGO = new Date(0)
@@ -20,10 +20,10 @@ interface Sample {
   looked_ms: number
 }
 
-/** Samples of machines that have come of age now: a waiting request does not wait for the next pass of the residency clock. */
+/** Samples of evictable machines between two passes of the residency clock, so that a waiting request need not wait for the next pass. */
 export interface ExtraSamples {
   readonly last: Map<string, Sample>
-  /** Machines whose last two samples show no use. They count as quiet until then. */
+  /** Machines whose last two samples show no use. They count as idle until `until_ms`. */
   readonly resting: Map<string, { fence: number; until_ms: number }>
 }
 

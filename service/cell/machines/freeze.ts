@@ -11,9 +11,9 @@ import { workspaceSubject } from '../host/subject.ts'
 export type ThawByHost = (machine: LiveMachine) => Promise<void>
 
 /**
- * The fence is drawn before the workspace is read again: a later operation has a higher one, so the host refuses a late freeze. Calls
- * during the freeze wait for its end, and thaw the machine.
- * @returns whether it is frozen, or may be.
+ * The fence is drawn before the workspace is read again. A later operation has a higher fence, so the host refuses a late freeze.
+ * A call during the freeze waits for its end, and then thaws the machine.
+ * @returns whether the machine is frozen or may be.
  */
 export async function freeze(
   { db, ids, host, table, room, log }: ParkingContext,
@@ -28,16 +28,16 @@ export async function freeze(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     log.debug({ workspace_id, err: error }, 'not frozen')
-    // A frozen machine that is taken for running would hang its callers.
+    // A reconcile pass corrects the table: a frozen machine recorded as running would hang its callers.
     if (error.code === 'internal' || error.code === 'invalid_answer') room.requestReconcile()
     if (error.code !== 'unreachable') return false
-    // The freeze may have happened or may still happen: the next caller thaws it first.
+    // Without an answer the machine may be frozen: the next caller thaws it first.
   }
   table.markMachine(workspace_id, machine.fence, 'frozen')
   return true
 }
 
-/** Needs neither the host nor the database if the freezer file works. */
+/** Works without the host and the database if the freezer file can be written. */
 export async function thaw({ table, log }: ParkingContext, workspace_id: string, by_host: ThawByHost): Promise<boolean> {
   const machine = table.get(workspace_id)?.machine
   if (machine?.state !== 'frozen') return false
@@ -46,7 +46,7 @@ export async function thaw({ table, log }: ParkingContext, workspace_id: string,
   } catch (cause) {
     if (!(cause instanceof HostFailure)) throw cause
     log.warn({ workspace_id, err: cause }, 'a frozen machine could not be thawed')
-    // Another process may have parked it.
+    // Reads the entry again: another process may have parked the machine.
     await table.fresh(workspace_id).catch(() => undefined)
     throw wakeFailed(cause)
   }
@@ -64,7 +64,7 @@ async function thawMachine(machine: LiveMachine, by_host: ThawByHost): Promise<v
 }
 
 export async function thawByHost({ db, ids, host, table }: ParkingContext, workspace_id: string, machine: LiveMachine): Promise<void> {
-  // The fence of a call would end the operation that holds the workspace. That operation thaws it itself.
+  // The new fence of a call would cancel the operation that holds the workspace. The operation thaws the machine itself.
   if ((table.get(workspace_id)?.hold ?? null) !== null) throw takenOver()
   await host.thaw(freezeHeader(ids, workspace_id, 'thaw', machine.epoch, await drawFence(db)))
 }

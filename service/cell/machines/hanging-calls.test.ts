@@ -189,7 +189,7 @@ test('a wake that waits for capacity yields to an operation of its workspace', a
   const process = await world.startProcess(ON_DEMAND)
   const sleeper = await hibernated(world, process)
   const used = await frozen(world, process)
-  using _ = process.table.holdAwake(used, 'call') // the machine may be evicted after its call, so the wake waits
+  using _ = process.table.holdAwake(used, 'call') // the machine can be evicted after its call, so the wake waits for it
   const woken = assert.rejects(process.parking.wake(await entryOf(process, sleeper)))
   await world.until(async () => process.room.waiting().length > 0)
   await world.ended(await world.operate(sleeper, 'suspend'))

@@ -15,7 +15,7 @@ export interface SeenContext {
 /** A cell that is silent for a minute gets no new workspaces. */
 const SEEN_MS = 15_000
 
-/** A reconcile pass grows with the number of workspaces, and would report too late. */
+/** Not a part of the reconcile pass, which takes longer with more workspaces, and would report too late. */
 export function startHeartbeat(context: SeenContext, signal: AbortSignal): void {
   const { db, cell_id, clock, log } = context
   const failed = (error: unknown) => log.warn({ err: error }, 'the cell could not write its heartbeat')

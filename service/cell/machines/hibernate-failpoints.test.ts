@@ -6,14 +6,17 @@ import { Failure } from '../../lib/fail.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter((name) => /^(hibernate|wake)\./.test(name))
-/** throw: it fails once. kill -9: another process starts. zombie: it goes on after another process has repaired its state. */
+/**
+ * throw: the step fails once. kill -9: another process starts. zombie: the first process continues after another process has repaired its
+ * state.
+ */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
 
 async function awake(world: World, process: Process, id: string): Promise<void> {
   await world.until(async () => {
     const entry = await entryOf(process, id)
     if (process.parking.ready(entry) !== null) return true
-    await process.parking.wake(entry).catch(() => undefined) // retried, as by its caller
+    await process.parking.wake(entry).catch(() => undefined) // retried, as a real caller does
     return false
   })
 }
@@ -43,7 +46,7 @@ for (const point of POINTS) {
         if (hits > 1) return
         hit.resolve()
         if (mode === 'throw') throw new FailpointError(name)
-        return go_on.promise // a killed process never goes on
+        return go_on.promise // a killed process never continues
       })
       const entry = await entryOf(first, id)
       const move = wakes ? first.parking.wake(entry) : first.parking.hibernate(entry)
@@ -77,7 +80,7 @@ for (const point of POINTS) {
   }
 }
 
-/** A zombie stalls for so long that its connection is taken for dead. */
+/** A zombie stalls for so long that its database connection counts as dead. */
 async function successor(world: World, first: Process, mode: 'kill -9' | 'zombie'): Promise<Process> {
   if (mode === 'zombie') await first.engine.close(0)
   return world.startProcess()

@@ -14,16 +14,15 @@ const RETRY_MS_MAX = 1000
 const TRIES_MAX = 30
 
 /**
- * Before the commit every failure ends with the guest running again; after it there is no way back. A call or an operation before the
- * commit wins.
- * @returns false if the workspace was used. Rejects if it could not be saved.
+ * Before the commit every failure, call or operation lets the guest run again. After the commit the hibernation cannot be undone.
+ * @returns false if the workspace was used. Rejects if its memory could not be saved.
  */
 export async function hibernate(context: ParkingContext, workspace_id: string, machine: LiveMachine, mayPark: MayPark): Promise<boolean> {
   const { cell_id, db, table, ids } = context
   const move: Transition = { cell_id, workspace_id, epoch: machine.epoch, fence: await drawFence(db) }
   const entry = await table.fresh(workspace_id)
   if (!mayPark(entry, machine) || !(await beginHibernation(db, move))) return false
-  // The row releases its capacity with the commit, the machine only at its end.
+  // The row releases its capacity with the commit, but the machine releases it only when it ends.
   using leaving = context.room.leaving(workspace_id, entry?.grants?.memory_mib ?? 0)
   const operation_id = ids.next()
   const checkpoint_id = ids.next()
@@ -35,7 +34,7 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
     fence: move.fence,
   })
   const { left, failed } = await save(context, move, speak('hibernate'), checkpoint_id).catch((error: unknown) => {
-    context.room.requestReconcile() // it may be committed, and the guest is paused
+    context.room.requestReconcile() // the hibernation may be committed, and the guest is paused
     throw error
   })
   if (left === null) {
@@ -43,9 +42,9 @@ export async function hibernate(context: ParkingContext, workspace_id: string, m
     if (failed !== undefined) throw new Error('The machine could not be saved', { cause: failed.by })
     return false
   }
-  // From here on no call reaches the machine. If its stop fails, the next wake or reconcile pass stops it.
+  // From here on no call reaches the machine. If stopping it fails, the next wake or reconcile pass stops it.
   table.parkMachine(workspace_id, machine.fence)
-  await table.fresh(workspace_id).catch(() => undefined) // LISTEN reports it too, and retries
+  await table.fresh(workspace_id).catch(() => undefined) // a failure is harmless: the notification causes another read
   if (await stopSaved(context, speak('stop'), leaving, machine)) await dropLeft(context, speak, left)
   return true
 }
@@ -68,7 +67,7 @@ async function stopSaved(
   }
 }
 
-/** A lost answer is asked for again: the guest may run on only if nothing was committed. */
+/** If the answer of the commit is lost, the row is read: the guest may continue only if nothing was committed. */
 async function save(
   { host, db, table, clock, tries_max }: ParkingContext,
   move: Transition,
@@ -118,7 +117,7 @@ async function dropLeft(
   }
 }
 
-/** A guest must not stay paused for want of an answer. A reconcile pass repairs the rest. */
+/** Retries, because a guest must not stay paused when an answer is missing. A reconcile pass repairs the rest. */
 async function persist<T>(work: () => Promise<T>, tries_max = TRIES_MAX): Promise<T> {
   let wait_ms = RETRY_MS_MIN
   for (let tries = 1; ; tries += 1) {

@@ -188,7 +188,7 @@ test('idleness counts from the end of the last command, whether the cell saw it 
   const [unseen, seen] = [await running(world, { idle_policy: 'fixed:60' }), await running(world, { idle_policy: 'fixed:60' })]
   const kind = async (id: string) => (await lastOperation(world, id)).kind
   world.clock.advance(61)
-  // The command of one ended ten seconds ago, unnoticed.
+  // A command of `unseen` ended ten seconds ago, and no query has found this yet.
   const last_ended_at = new Date(world.clock.now().getTime() - 10_000)
   await lookNow(world, process, { last_ended_at })
   assert.deepEqual([await kind(unseen), (await world.workspace(unseen)).busy_until], ['open', last_ended_at])
@@ -242,7 +242,7 @@ test('the trigger has the edges, the shortest gap and the decay of core: a gap o
   assert.equal(expected?.length, EDGES.length)
 })
 
-/** The row has single precision. */
+/** Rounds to single precision, as the column does. */
 const singles = (gaps: IdleGaps | null): IdleGaps | null => gaps?.map(Math.fround) ?? null
 
 test("SQL and TypeScript learn the same timeout from a workspace's gaps, across suspends and restarts", async () => {
@@ -341,7 +341,7 @@ test('a guest that answers slowly does not delay the checks of others', { timeou
   const ask_activity: IdleContext['ask_activity'] = async (machine) => {
     asked += 1
     if (asked === all.length) everybody.resolve()
-    await everybody.promise // each answers once all were asked
+    await everybody.promise // no guest answers before all guests were asked
     return context.ask_activity(machine)
   }
   await checkIdle({ ...context, ask_activity })

@@ -17,12 +17,12 @@ export interface IdleContext {
   table: LiveTable
   log: Logger
   ask_activity: AskActivity
-  /** Every workspace counts as active at this time: the process saw no use before. */
+  /** Every workspace counts as active at this time, because this process saw no use before it started. */
   started_at: Date
 }
 
 const LOOK_MS = 5000
-/** Running commands may end early. No idle timeout after their end is shorter. */
+/** Guests are asked again after this time, because commands may end early. No idle timeout after their end is shorter. */
 const ASK_AGAIN_MS = LIMITS.idle.adaptive_seconds_min * 1000
 
 export type LastQueries = Map<string, Date>
@@ -45,7 +45,7 @@ export async function checkIdle(context: IdleContext, asked: LastQueries = new M
   }
 }
 
-/** A guest may take two seconds to answer: sixty of them in turn would delay all other checks for minutes. */
+/** Limits concurrent checks. A guest may take two seconds to answer: sixty guests in turn would delay all other checks for minutes. */
 const AT_ONCE_MAX = 16
 
 async function lookAt(context: IdleContext, row: IdleRow, asked: LastQueries, now: Date): Promise<void> {
@@ -81,7 +81,7 @@ function later(a: Date | null, b: Date | null): Date | null {
   return a !== null && (b === null || a > b) ? a : b
 }
 
-/** Frequent queries to every guest would keep them all awake: only guests that are due or were busy are asked. */
+/** Asks only guests that are due or were busy, because frequent queries to every guest would keep all of them awake. */
 async function commandsKeep(context: IdleContext, seen: IdleRow, asked: LastQueries, now: Date): Promise<boolean> {
   const machine = (context.table.get(seen.id) ?? (await context.table.fresh(seen.id)))?.machine
   const said = machine?.state === 'running' ? await context.ask_activity(machine) : null
@@ -99,7 +99,7 @@ async function commandsKeep(context: IdleContext, seen: IdleRow, asked: LastQuer
   return true
 }
 
-/** A call, a cancellation or a keepalive may have come meanwhile. */
+/** Checked again on the locked row: a call, a cancellation or a keepalive may have arrived. */
 async function end(context: IdleContext, workspace_id: string, now: Date): Promise<void> {
   const begun = await beginBySystem(context, workspace_id, (row) => operationOf(context, row, now), now, 'delete')
   if (begun) context.log.info({ workspace_id, operation_id: begun.id, ...begun.input }, `idle: ${begun.kind}`)

@@ -32,8 +32,8 @@ export async function readIdle(db: Db, cell_id: string, now: Date): Promise<Idle
 }
 
 /**
- * App, "Workspace observed state".
- * @param failed_before leaves out workspaces with a suspend that failed since then.
+ * The workspaces to suspend (App, "Workspace observed state").
+ * @param failed_before leaves out workspaces whose suspend failed after this time.
  */
 export async function readExhausted(db: Db, cell_id: string, failed_before: Date): Promise<string[]> {
   const rows = await running(db)
@@ -53,7 +53,7 @@ export interface DiskHolder extends IdleRow {
   residency: string
 }
 
-/** Their idle policy lets the service choose the time of their suspend. */
+/** Reads workspaces whose idle policy lets the service choose the time of their suspend. */
 export async function readDiskHolders(db: Db, cell_id: string, now: Date): Promise<DiskHolder[]> {
   const latest = new Date(now.getTime() - LIMITS.idle.adaptive_seconds_min * 1000)
   const rows = await running(db)
@@ -71,7 +71,7 @@ export async function readDiskHolders(db: Db, cell_id: string, now: Date): Promi
   return rows.map((row) => ({ ...idleRow(row), disk_gib: row.disk_gib, residency: row.residency }))
 }
 
-/** Disk of workspaces that are being suspended or deleted counts as in use until the end. */
+/** Sums the disk that current suspends and deletions will release. It counts as in use until they end. */
 export async function readComingDisk(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql<{ disk_gib: number }>`
     select coalesce(sum(g.disk_gib), 0)::int as disk_gib
@@ -123,8 +123,8 @@ export interface SystemOperation {
 }
 
 /**
- * The rules for a caller apply to the service too.
- * @param choose judges the locked row; null begins nothing.
+ * Begins an operation of the service under the same rules as a caller's.
+ * @param choose checks the locked row; null begins nothing.
  * @param recorded the kind that writes an audit event. An idle suspend writes none: its input has the reason.
  * @returns null also if the workspace is held or does not run any more.
  */
@@ -136,7 +136,7 @@ export async function beginBySystem(
   recorded: SystemOperation['kind'],
 ): Promise<SystemOperation | null> {
   const work = async (tx: ChangeTx) => {
-    // A single statement that waits for the lock would see an outdated hold.
+    // A separate statement: one that waits for the lock would read an outdated hold.
     await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
     const found = await running(tx).where('w.id', '=', workspace_id).executeTakeFirst()
     if (found === undefined) return null
@@ -174,7 +174,7 @@ function deletion(now: Date) {
 
 export type SuspendAsked = Pick<IdleRow, 'id' | 'suspend_requested_at'>
 
-/** A newer request stays. */
+/** Removes only the request that was read, no newer one. */
 export async function dropSuspendRequest(db: Db, seen: SuspendAsked): Promise<void> {
   await db
     .updateTable('workspaces')

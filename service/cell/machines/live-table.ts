@@ -12,17 +12,17 @@ import type { LiveMachine } from '../host/live-machine.ts'
 export interface LiveTable extends MachineTable {
   readonly activity: ActivityLedger
   known(): WorkspaceEntry[]
-  /** Adds a machine as hostd reports it. It shows as soon as the row is at its epoch. */
+  /** Adds a machine as hostd reports it. Readers see the machine once the row has the same epoch. */
   putMachine(machine: Machine): void
-  /** Marks it frozen or thawed. @param fence only this machine; a successor stays as it is. */
+  /** Marks the machine frozen or thawed. @param fence a machine with another fence is not changed. */
   markMachine(workspace_id: string, fence: number, state: 'running' | 'frozen'): void
-  /** The machine has released its memory. No stream ends, since the workspace runs on without a machine. */
+  /** Records that the machine released its memory. No stream ends, since the workspace continues without a machine. */
   parkMachine(workspace_id: string, fence: number): void
-  /** The machine ended. @param fence only this machine; a successor stays. */
+  /** Records that the machine ended. @param fence a machine with another fence is not changed. */
   endMachine(workspace_id: string, fence: number, reason: GoneReason): void
-  /** Whether its death was reported, maybe before the commit that makes it the workspace's machine. */
+  /** Whether the machine's death was reported, possibly before the commit that makes it the workspace's machine. */
   isDead(workspace_id: string, fence: number): boolean
-  /** Whether a later machine has replaced it, maybe before the commit that makes it the workspace's machine. */
+  /** Whether a later machine has replaced this one, possibly before the commit that makes it the workspace's machine. */
   hasSuccessor(workspace_id: string, fence: number): boolean
   /** Resolves when every change that was notified before this call is stored. */
   settled(): Promise<void>
@@ -48,13 +48,13 @@ interface TableState extends TableContext {
   readonly machines: Map<string, LiveMachine>
   /** Ends the streams of each workspace's epoch. */
   readonly ends: Map<string, { epoch: number; controller: AbortController }>
-  /** Row and machine of each workspace as one entry. */
+  /** Each entry combines the row and the machine of one workspace. */
   readonly entries: Map<string, WorkspaceEntry>
   /** Keys of machines whose death was reported. */
   readonly deaths: Set<string>
 }
 
-/** @param entries_max more stay only while they have a machine or calls. */
+/** @param entries_max limits the cached entries without a machine or calls. */
 export function createMachineTable(context: TableContext, entries_max = ENTRIES_MAX): LiveTable {
   const state = newState(context, entries_max)
   const { activity, reader, entries } = state
@@ -112,11 +112,11 @@ async function preload(state: TableState, workspace_ids: string[]): Promise<void
   if (workspace_ids.length > 0) accept(state, workspace_ids, await readEntries(state.db, workspace_ids))
 }
 
-/** Takes the rows that were found. A workspace that was asked for and has no row does not exist. */
+/** Stores the rows that were found. A requested workspace without a row does not exist. */
 function accept(state: TableState, asked: string[], found: EntryRow[]): void {
   for (const row of found) {
     state.rows.set(row.id, row)
-    // The notification may arrive after the tool call that cancels the request.
+    // Checked here too, because this notification may arrive after the tool call that cancels the request.
     void cancelSuspend(state.db, row, state.activity.lastToolCall(row.id) ?? null)
   }
   const present = new Set(found.map(({ id }) => id))
@@ -127,7 +127,10 @@ function accept(state: TableState, asked: string[], found: EntryRow[]): void {
   shrink(state, 2 * asked.length)
 }
 
-/** Checks at most twice the number of new entries. An entry that stays moves to the end, so that later calls check other ones. */
+/**
+ * Checks at most `looks` entries, twice the number of new ones. An entry that must stay moves to the end, so that later calls check other
+ * ones.
+ */
 function shrink(state: TableState, looks: number): void {
   const { entries, machines, activity, entries_max } = state
   for (const [id, entry] of entries) {
@@ -175,7 +178,9 @@ function endOf({ ends }: TableState, row: EntryRow): AbortController {
   return controller
 }
 
-/** Drops a machine of an earlier epoch or of a deleted workspace. A machine of a later epoch awaits its commit. */
+/**
+ * Removes a machine of an earlier epoch or of a deleted workspace. A machine of a later epoch is not removed: its commit is still to come.
+ */
 function forgetPast({ machines }: TableState, { id, ownership_epoch, deleted_at }: EntryRow): void {
   const machine = machines.get(id)
   if (machine !== undefined && (deleted_at !== null || machine.epoch < ownership_epoch)) machines.delete(id)
@@ -207,14 +212,15 @@ function endMachine(state: TableState, workspace_id: string, fence: number, reas
   if (machine?.fence !== fence) return
   machines.delete(workspace_id)
   const end = ends.get(workspace_id)
-  // A machine that was still being restored has no streams to end.
+  // Only the end of a resident machine ends streams: a machine that was still being restored has none.
   if (end?.epoch === machine.epoch && rows.get(workspace_id)?.residency === 'resident') end.controller.abort(reason)
   build(state, workspace_id)
 }
 
 /**
- * Merges a report of the host, which may be older than this process's own freeze. A machine wrongly taken for frozen is thawed before
- * its next call, which is harmless. A machine wrongly taken for running would hang its callers.
+ * Merges a report of the host, which may be older than this process's own freeze, so `frozen` wins.
+ * A running machine recorded as frozen is thawed before its next call, which is harmless. A frozen machine recorded as running would hang
+ * its callers.
  */
 export function liveMachine(machine: Machine, before: LiveMachine | undefined): LiveMachine {
   const { address, agent_key, agent_protocol, epoch, fence, state, freezer_file } = machine
@@ -229,7 +235,7 @@ function deathKey(workspace_id: string, fence: number): string {
   return `${workspace_id}:${fence}`
 }
 
-/** A death matters only while the commit of its machine is under way, so a short memory is enough. */
+/** Remembers only the last deaths: a death matters only while the commit of its machine is under way. */
 function rememberDeath(deaths: Set<string>, key: string): void {
   deaths.add(key)
   const [oldest] = deaths

@@ -4,7 +4,7 @@ import type { Database } from '../../db/schema.ts'
 import type { ObservedState } from '../../../contract/states/machine.ts'
 import type { Db } from '../../db/database.ts'
 
-/** Another writer has changed the row: this attempt must write nothing. */
+/** Thrown when another writer has changed the row: this attempt must write nothing. */
 export class LostRace extends Error {
   constructor(what: string) {
     super(`${what} has moved on`)
@@ -27,7 +27,7 @@ export interface MachineRow {
   grants: Resources | null
   disk_layout: 'legacy' | 'layered'
   layers: string[]
-  /** For a test instance: the draft's state whose layer it has not been given yet. */
+  /** For a test instance: the draft's state whose layer the instance has not received yet. */
   unmade_state: string | null
   volumes: MachineVolume[]
   startup: StartupState | null

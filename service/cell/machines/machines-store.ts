@@ -2,10 +2,10 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 import type { Resources } from '../../db/column-types.ts'
 
-/** Also counts reservations by running operations. */
+/** Includes reservations by running operations. */
 export interface Granted extends Resources {
   organization_id: string
-  /** Not hibernated: each takes headroom beyond its grant. */
+  /** Machines that are not hibernated. Each uses headroom besides its grant. */
   awake: number
 }
 

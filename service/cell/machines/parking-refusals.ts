@@ -3,11 +3,11 @@ import { HostFailure } from '../host/hostd.ts'
 import { refusedMemory, WAY_OUT } from '../host/memory-refusal.ts'
 
 const RETRY_SECONDS = 1
-/** A refused memory stays refused until an operator acts. */
+/** Memory that the engine refuses cannot be restored until an operator acts. */
 const REFUSED_RETRY_SECONDS = 60
 const FULL_RETRY_SECONDS = 5
 
-/** Cell, "File, parking and host reasons". */
+/** The refusal of a failed wake (Cell, "File, parking and host reasons"). */
 export function wakeFailed(cause?: unknown): Failure {
   const memory = cause instanceof HostFailure ? refusedMemory(cause) : undefined
   if (memory === undefined) {

@@ -4,7 +4,7 @@ import type { Db } from '../../db/database.ts'
 import type { MachineVolume, Resources } from '../../db/column-types.ts'
 import { dropSuperseded } from './superseded-store.ts'
 
-/** A later transition with a higher fence takes over. */
+/** A transition with a higher fence supersedes this one. */
 export interface Transition {
   cell_id: string
   workspace_id: string
@@ -18,7 +18,7 @@ function ofMove({ workspace_id, epoch }: Transition) {
   return sql<boolean>`id = ${workspace_id} and observed_state = 'running' and deleted_at is null and ownership_epoch = ${epoch}`
 }
 
-/** @returns false if it is not resident, is held, or a higher fence has taken over. */
+/** @returns false if the workspace is not resident, is held, or a higher fence has superseded this transition. */
 export async function beginHibernation(db: Db, move: Transition): Promise<boolean> {
   const { rows } = await sql`
     update workspaces set residency_fence = ${move.fence}
@@ -33,8 +33,8 @@ export interface UnreferencedFiles {
 }
 
 /**
- * From here on the workspace is its checkpoint, and its machine may only be stopped.
- * @returns null if another process or operation has taken over: nothing has changed.
+ * After this commit the checkpoint alone is the state of the workspace, and its machine may only be stopped.
+ * @returns null if another process or operation has superseded this transition: nothing has changed.
  */
 export async function commitHibernation(
   db: Db,
@@ -77,7 +77,7 @@ export async function commitHibernation(
   })
 }
 
-/** Asked when the answer of the commit was lost. */
+/** Finds out whether the commit happened, when its answer was lost. */
 export async function isHibernatedBy(db: Db, { workspace_id, fence }: Transition): Promise<boolean> {
   const row = await db.selectFrom('workspaces').select(['residency', 'residency_fence']).where('id', '=', workspace_id).executeTakeFirst()
   return row?.residency === 'hibernated' && row.residency_fence === fence
@@ -89,10 +89,10 @@ export interface HibernatedMachine {
   volumes: MachineVolume[]
 }
 
-/** During start-up an operation holds the workspace with `gate` open: its machine serves calls, and a call may wake it. */
+/** During start-up an operation holds the workspace with `gate` open. Its machine then serves calls, so a call may wake it. */
 const NOT_SHUT = sql<boolean>`not exists (select from workspace_holds h where h.workspace_id = workspaces.id and h.gate <> 'open')`
 
-/** @returns null if it is not hibernated, is held, or a higher fence has taken over. */
+/** @returns null if the workspace is not hibernated, is held, or a higher fence has superseded this transition. */
 export async function beginWake(db: Db, move: Transition): Promise<HibernatedMachine | null> {
   const { rows } = await sql<Resources & Omit<HibernatedMachine, 'resources'>>`
     update workspaces set residency = 'restoring', residency_fence = ${move.fence}
@@ -106,12 +106,17 @@ export async function beginWake(db: Db, move: Transition): Promise<HibernatedMac
   return { checkpoint_id, resources, volumes }
 }
 
-/** A running operation has already commanded the host: a machine restored before is dead. A waiting operation lets a transition end. */
+/**
+ * A running operation has already commanded the host, so a machine restored before it is dead. A waiting operation lets a transition end.
+ */
 const IN_HAND = sql<boolean>`exists (
   select from workspace_holds h join operations o on o.id = h.operation_id
   where h.workspace_id = workspaces.id and h.gate <> 'open' and o.state = 'running')`
 
-/** @returns checkpoints whose files may go; null if another process or operation took over: the caller must discard the machine. */
+/**
+ * @returns checkpoints whose files may be removed; null if another process or operation superseded this wake: the caller must discard the
+ * machine.
+ */
 export async function commitWake(db: Db, move: Transition, disk: string): Promise<string[] | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql`
@@ -136,8 +141,8 @@ export async function undoWake(db: Db, { workspace_id, fence }: Transition): Pro
 }
 
 /**
- * A late process cannot commit an ended transition.
- * @returns false if a higher fence has taken over.
+ * Raises the fence, so that a late process cannot commit the ended transition.
+ * @returns false if a higher fence has superseded this one.
  */
 export async function endTransition(db: Db, workspace_id: string, fence: number): Promise<boolean> {
   const { rows } = await sql`

@@ -144,7 +144,7 @@ test('a guest that never reports its commands is parked after a minute of failed
     await pass(6)
     assert.equal(state(), 'running', String(unsaid))
   }
-  said.current = { running: 1 } // one answer restarts the count
+  said.current = { running: 1 } // one answer resets the count of missing answers
   await pass(6)
   said.current = null
   for (let unsaid = 1; unsaid < 12; unsaid += 1) await pass(6)

@@ -28,29 +28,29 @@ export interface ParkingContext {
   room: CapacityAllocator
   log: Logger
   metrics?: Pick<MachineMetrics, 'moved'>
-  /** For tests: tries of a hibernation before it leaves the rest to the reconciler. */
+  /** For tests: number of tries before a hibernation ends and the reconciler repairs the rest. */
   tries_max?: number
 }
 
 export interface Waking {
-  /** The machine if it runs; null: it must be woken first. Never waits. */
+  /** @returns the machine if it runs; null: the machine must be woken first. Never waits. */
   ready(entry: WorkspaceEntry): LiveMachine | null
   /**
-   * Resolves when the caller should check the workspace again; rejects with the refusal of the call. The caller must hold it awake,
-   * or it may be parked again before the check.
+   * Resolves when the caller should check the workspace again; rejects with the refusal of the call.
+   * The caller must hold the workspace awake, or it may be parked again before the check.
    */
   wake(entry: WorkspaceEntry): Promise<void>
-  /** Announces a tool call and begins to wake the machine. @returns its residency before. */
+  /** Announces a tool call and begins to wake the machine. @returns the residency before the call. */
   hint(entry: WorkspaceEntry): ResidencyState
 }
 
 /** Transitions between running and parked: one at a time for a machine, and none during an operation. */
 export interface Parking extends Waking {
-  /** Freezes it, unless the workspace is used. */
+  /** Freezes the machine, unless the workspace is used. */
   freeze(seen: WorkspaceEntry): Promise<void>
-  /** Saves it to the disk and releases its memory, unless the workspace is used or enough are being saved. */
+  /** Saves the machine to the disk and releases its memory, unless the workspace is used or enough machines are being saved. */
   hibernate(seen: WorkspaceEntry, why?: WhyHibernate): Promise<void>
-  /** The last failure of its save, with the time of the retry; null: it did not fail. */
+  /** The last failed save of the workspace, with the time of the retry; null: its last save did not fail. */
   saveFailed: SaveFailures['last']
   /** For an operation that holds the workspace: waits for a transition under way, then thaws it with the operation's own fence. */
   thawForOperation(workspace_id: string, by_host: ThawByHost): Promise<void>
@@ -58,7 +58,7 @@ export interface Parking extends Waking {
   inTransition(): string[]
   /** Resolves when no transition is under way. */
   transitionEnded(workspace_id: string): Promise<void>
-  /** undefined: this process has not woken it. */
+  /** undefined: this process has not woken the workspace. */
   wokenAt(workspace_id: string): Date | undefined
   hintedUntil(workspace_id: string): Date | null
   forgetOthers(known: ReadonlySet<string>): void
@@ -67,9 +67,11 @@ export interface Parking extends Waking {
 /** Whether the workspace is still idle and still has the machine that was read. */
 export type MayPark = (entry: WorkspaceEntry | undefined, machine: LiveMachine) => boolean
 
-/** Captures write at the speed of the disk: more at once would only slow each other. Evictions may be more, as small ones overlap. */
+/**
+ * Captures write at the speed of the disk, so more at once would slow each other. More evictions are allowed, because small ones overlap.
+ */
 const HIBERNATIONS_MAX: Record<WhyHibernate, number> = { unused: 2, room: EVICTIONS_MAX }
-/** Restores read and map at the speed of the disk: more at once would slow each other, and delay starts. */
+/** Restores read and map at the speed of the disk. More at once would slow each other, and delay starts. */
 const WAKES_MAX = 8
 
 interface Transition {
@@ -99,7 +101,7 @@ export function createParking(context: ParkingContext): Parking {
   }
   return {
     ready: (entry) => ready(state, entry),
-    // The transition goes on; only the call stops waiting.
+    // If the time is over, only the call stops waiting: the transition continues.
     wake: (entry) => withTimeout(LIMITS.idle.wake_seconds_max * 1000, wakeFailed, wake(state, entry)),
     hint: (entry) => hint(state, entry),
     freeze: (seen) => freezeUnused(state, seen),
@@ -142,7 +144,7 @@ function hint(state: ParkingState, entry: WorkspaceEntry): ResidencyState {
   return was
 }
 
-/** Wakes a machine that is just being parked too, after that has ended. */
+/** Wakes a machine. If the machine is just being parked, the wake follows the end of that transition. */
 async function wakeAfterTransition(state: ParkingState, entry: WorkspaceEntry): Promise<void> {
   await wake(state, entry)
   const now = state.context.table.get(entry.id)
@@ -161,7 +163,7 @@ async function freezeUnused(state: ParkingState, { id, machine }: WorkspaceEntry
 }
 
 async function hibernateUnused(state: ParkingState, { id, machine }: WorkspaceEntry, why: WhyHibernate = 'unused'): Promise<void> {
-  if (machine?.engine_refused) return // it stays frozen: once saved, its memory could not be restored
+  if (machine?.engine_refused) return // not hibernated: once saved, its memory could not be restored
   const { context, transitions, failures } = state
   const saving = [...transitions.values()].filter(({ kind }) => kind === 'hibernate').length
   if (machine === null || saving >= HIBERNATIONS_MAX[why]) return
@@ -208,7 +210,7 @@ function thawCounted(context: ParkingContext, workspace_id: string, by_host: Tha
   return counted(context, 'thaw', thaw(context, workspace_id, by_host))
 }
 
-/** Joins the transition under way, of any kind: a caller that wants another kind checks again afterwards. */
+/** Returns the promise of a transition under way, of any kind. A caller that wants another kind checks again afterwards. */
 function begin({ transitions }: ParkingState, workspace_id: string, kind: Transition['kind'], work: () => Promise<unknown>): Promise<void> {
   const known = transitions.get(workspace_id)
   if (known !== undefined) return known.done
@@ -223,7 +225,7 @@ function begin({ transitions }: ParkingState, workspace_id: string, kind: Transi
 }
 
 async function transitionEnded({ transitions }: ParkingState, workspace_id: string): Promise<void> {
-  await transitions.get(workspace_id)?.done.catch(() => undefined) // the caller of the transition gets its error
+  await transitions.get(workspace_id)?.done.catch(() => undefined) // ignored here: the caller of the transition gets its error
 }
 
 async function counted(context: ParkingContext, kind: ParkingMove, work: Promise<boolean>): Promise<boolean> {

@@ -24,7 +24,7 @@ export interface ResidencyContext {
   park_after: ParkAfter
   ask_activity: AskActivity
   questions: AgentCallCounter
-  /** Everything counts as used at this time. */
+  /** Every workspace counts as used at this time: earlier use was not observed. */
   started_at: Date
 }
 
@@ -42,7 +42,9 @@ export type WatchedMachines = Map<string, Watched>
 
 const LOOK_MS = 1000
 const ASK_AGAIN_MS = 5000
-/** A minute, as long as the probe gives a busy guest. A guest that breaks off each answer must not stay for ever. */
+/**
+ * Missing answers (a minute) before the guest counts as idle. The limit prevents that a guest that breaks off each answer is never parked.
+ */
 const UNSAID_MAX = 12
 const MOVES_MAX = 8
 
@@ -82,7 +84,7 @@ export function hasMachine(entry: WorkspaceEntry): entry is Parked {
   return entry.machine !== null && entry.here && entry.observed_state === 'running'
 }
 
-/** The counters may have moved since the last sample, so it holds also before parking. */
+/** Machines are also sampled just before parking, because the counters may have changed since the last sample. */
 function isWatched(step: ReturnType<typeof residencyStep>): boolean {
   return step !== 'keep' && step !== 'thaw'
 }
@@ -126,11 +128,11 @@ function nextWatched(before: Watched | undefined, read: MachineCounters, asked: 
   const { fence, cpu_usec, rx_bytes, tx_bytes } = read
   const [now, looked_ms] = [clock.now(), clock.monotonic_ms()]
   const counters = { cpu_usec, rx_bytes, tx_bytes, questions_ended: asked.ended, questions_begun: asked.begun }
-  // Use before the first sample is unknown: it counts as use.
+  // Use before the first sample is unknown, so the machine counts as busy.
   const look = { counters, looked_ms }
   if (before?.fence !== fence) return { fence, ...look, busy_at: now, busy: look, ask_again_at: now, unsaid: 0 }
-  // Slow queries would hide small traffic: a query under way at a sample is allowed for in both spans. Over the whole time since it was
-  // busy each query is allowed for once.
+  // Slow queries would hide small traffic: a query under way at a sample is deducted in both spans.
+  // Over the whole time since the machine was busy, each query is deducted once.
   const spans = [before, before.busy]
   if (spans.some((since) => wasBusy(since.counters, counters, looked_ms - since.looked_ms)))
     return { ...before, ...look, busy_at: now, busy: look }
@@ -150,7 +152,7 @@ async function take(
     if (step === 'thaw') await parking.wake(entry)
     const unused = (step === 'freeze' || step === 'hibernate') && !(await commandsRun(context, watched, entry, now))
     if (unused && step === 'freeze') await parking.freeze(entry)
-    // The next pass does not wait for the disk.
+    // Not awaited, so that the next pass does not wait for the disk.
     if (unused && step === 'hibernate') void parking.hibernate(entry).catch(failed)
   } catch (error) {
     failed(error)
@@ -158,8 +160,8 @@ async function take(
 }
 
 /**
- * A guest that does not answer counts as running for a while: the probe finds out whether it hangs. A parked guest cannot be asked, so the
- * end of its last command is stored.
+ * A guest that does not answer counts as running for a while, until the probe finds out whether it hangs.
+ * A parked guest cannot be asked, so the end of its last command is stored before.
  */
 export async function commandsRun(
   { db, ask_activity }: Pick<ResidencyContext, 'db' | 'ask_activity'>,
@@ -167,7 +169,7 @@ export async function commandsRun(
   entry: Parked,
   now: Date,
 ): Promise<boolean> {
-  if (entry.machine.state === 'frozen') return false // it was asked before its freeze
+  if (entry.machine.state === 'frozen') return false // the guest was asked before its freeze, and found without commands
   const seen = watched.get(entry.id)
   if (seen !== undefined && seen.ask_again_at > now) return true
   const said = await ask_activity(entry.machine)

@@ -1,16 +1,16 @@
-/** 0: never. */
+/** Seconds without use; 0: never. */
 export interface ParkAfter {
   freeze_after_seconds: number
   hibernate_after_seconds: number
 }
 
-/** For background work that uses neither processor nor network. */
+/** A later parking time for background work that uses neither processor nor network. */
 export interface Background {
   seconds: number
   by: 'workspace' | 'template'
 }
 
-/** Never sooner than the cell's times, with the same time between freeze and hibernation. */
+/** Parks never sooner than the cell's times, with the same time between freeze and hibernation. */
 export function parkAfterOf(cell: ParkAfter, background: Background | null): ParkAfter & { by: Background['by'] | 'cell' } {
   const { freeze_after_seconds: freeze, hibernate_after_seconds: hibernate } = cell
   const first = firstSeconds(cell)
@@ -34,10 +34,10 @@ export interface ResidencyFacts {
   busy_at: Date | null
 }
 
-/** watch: sample its counters, since it may soon be parked. */
+/** watch: the counters must be sampled, since the machine may soon be parked. */
 export type ResidencyStep = 'keep' | 'thaw' | 'watch' | 'freeze' | 'hibernate'
 
-/** Cell, "Parking". The caller asks for its commands before it parks it. */
+/** Cell, "Parking". Before the caller parks the machine, it must ask the guest for running commands. */
 export function residencyStep(facts: ResidencyFacts, after: ParkAfter, now: Date): ResidencyStep {
   if (facts.state === 'paused' || facts.held) return 'keep'
   if (isWanted(facts, now)) return facts.state === 'frozen' ? 'thaw' : 'keep'
@@ -97,16 +97,16 @@ export interface Counters {
   questions_begun: number
 }
 
-/** Measured for an idle guest: 0.02 of a slow processor, for its engine and its memory guard. */
+/** Processor share of an idle guest. Measured: 0.02 of a slow processor, for its engine and its memory guard. */
 const IDLE_CPU_SHARE = 0.06
-/** Measured for one of our own queries with its connection: 650 in and 700 out. */
+/** Traffic of one query of this process with its connection (measured: 650 in and 700 out). */
 const QUESTION_BYTES = 850
 const QUESTION_CPU_USEC = 5000
-/** Last packets of a query's connection (measured 132 each way, up to a second later), and address resolution. */
+/** Allowance for the last packets of a query's connection (measured 132 each way, up to a second later), and for address resolution. */
 const IDLE_BYTES_PER_SECOND = 200
 
 export function wasBusy(before: Counters, after: Counters, elapsed_ms: number): boolean {
-  // A query under way at a sample counts in both spans.
+  // A query under way at a sample is deducted in both spans.
   const asked = after.questions_begun - before.questions_ended
   const idle_cpu_usec = elapsed_ms * 1000 * IDLE_CPU_SHARE + asked * QUESTION_CPU_USEC
   const idle_bytes = (elapsed_ms / 1000) * IDLE_BYTES_PER_SECOND + asked * QUESTION_BYTES

@@ -3,7 +3,7 @@ import { HostFailure } from '../host/hostd.ts'
 
 export type WhyHibernate = 'unused' | 'room'
 
-/** A passing failure of hostd, the pool or the database says nothing about the machine. */
+/** `passing`: a failure of hostd, the pool or the database, which does not mean that the machine cannot be saved. */
 export type FailureKind = 'machine' | 'passing'
 
 const WAITS: Record<FailureKind, Record<WhyHibernate, { first_seconds: number; most_seconds: number }>> = {

@@ -3,8 +3,8 @@ import type { Db } from '../../db/database.ts'
 import { type MachineEvent, machineState, type ObservedState } from '../../../contract/states/machine.ts'
 
 /**
- * A sweep draws its fence before it reads anything: an operation that is claimed later has a higher one, so the host refuses a sweep's
- * mistake.
+ * A sweep draws its fence before it reads anything. An operation that is claimed later has a higher fence, so the host refuses commands
+ * from an outdated sweep.
  */
 export async function drawFence(db: Db): Promise<number> {
   const { rows } = await sql<{ fence: number }>`select nextval('fences') as fence`.execute(db)

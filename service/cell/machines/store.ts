@@ -138,7 +138,7 @@ export interface Activity {
   keepalive_until: Date | null
 }
 
-/** An older report cannot undo a newer one. */
+/** Writes the latest times only: an older report cannot overwrite a newer one. */
 export async function writeActivity(db: Db, activity: Activity[]): Promise<void> {
   const column = (pick: (one: Activity) => Date | null) => activity.map((one) => pick(one)?.toISOString() ?? null)
   await sql`

@@ -1,6 +1,6 @@
 import type { Tx } from '../../db/reader.ts'
 
-/** Rows go before files: a row must never name files that are gone. */
+/** Removes the rows before the caller removes the files, so that no row names a missing file. */
 export async function dropSuperseded(tx: Tx, workspace_id: string, kept: string): Promise<string[]> {
   const rows = await tx
     .deleteFrom('checkpoints')

@@ -16,10 +16,10 @@ export interface Hold {
   gate: 'open' | 'read_only' | 'closed'
 }
 
-/** Cell, "Parking". */
+/** States of a machine's memory (Cell, "Parking"). */
 export type ResidencyState = 'resident' | 'frozen' | 'hibernated' | 'restoring'
 
-/** Immutable: a change makes a new entry. */
+/** Immutable: a change creates a new entry. */
 export interface WorkspaceEntry {
   readonly id: string
   readonly organization_id: string
@@ -32,27 +32,27 @@ export interface WorkspaceEntry {
   readonly disk_layout: 'legacy' | 'layered'
   readonly deleted_at: Date | null
   readonly cell_id: string | null
-  /** False: another cell has it (stale_endpoint). */
+  /** False: the workspace belongs to another cell (stale_endpoint). */
   readonly here: boolean
   readonly hold: Hold | null
-  /** null: it would start from its layers alone. */
+  /** null: the workspace would start from its layers alone. */
   readonly checkpoint_id: string | null
-  /** Lowest first. */
+  /** Lowest layer first. */
   readonly layers: readonly string[]
   readonly tokens_revoked_before: Date | null
   readonly template_env: Readonly<Record<string, string>>
   readonly inputs: Readonly<Record<string, string>>
-  /** Kept for while the database is away. */
+  /** Cached here for the time when the database cannot be reached. */
   readonly has_secrets: boolean
   readonly grants: Resources | null
   readonly residency: 'resident' | 'hibernated' | 'restoring'
-  /** Last use by its row: a few seconds late. */
+  /** Last use according to the row, which is a few seconds late. */
   readonly active_at: Date
   readonly keepalive_until: Date | null
   readonly background: Background | null
   /** null: none, or cancelled by a tool call. */
   readonly suspend_requested_at: Date | null
-  /** null: nothing runs, or hostd has not reported it yet. */
+  /** null: no machine runs, or hostd has not reported it yet. */
   readonly machine: LiveMachine | null
   /** Fires once, with a GoneReason, when this epoch's machine ends or the workspace is deleted. */
   readonly gone: AbortSignal
@@ -63,20 +63,20 @@ export type ActivityKind =
   | 'other' // a port request, a keepalive
 
 export interface MachineTable {
-  /** undefined: not in memory, use load(). */
+  /** undefined: the entry is not in memory, use load(). */
   get(workspace_id: string): WorkspaceEntry | undefined
   /** undefined: no such workspace. */
   load(workspace_id: string): Promise<WorkspaceEntry | undefined>
   /**
-   * Call it before refusing for a state, a hold or an epoch: a change that the API has just reported may not have arrived here. Concurrent
-   * callers share one query.
+   * Must be called before a refusal for a state, a hold or an epoch: a change that the API has just reported may not have arrived here.
+   * Concurrent callers share one query.
    */
   fresh(workspace_id: string): Promise<WorkspaceEntry | undefined>
   touch(workspace_id: string, kind: ActivityKind): void
-  /** A suspend waits shortly for calls before it pauses the guest, never for streams. Disposing counts as activity. */
+  /** A suspend waits a short time for calls before it pauses the guest, and never for streams. Disposing counts as activity. */
   holdAwake(workspace_id: string, what: 'call' | 'stream', holder?: ActivitySource): Disposable
   seen(workspace_id: string): ObservedUse | undefined
-  /** From 30,000 on the gateway refuses new calls with 503. */
+  /** Milliseconds since the database was lost. From 30,000 on the gateway refuses new calls with 503. */
   databaseLostMs(): number
   keepalive(workspace_id: string, until: Date): void
 }

@@ -70,7 +70,7 @@ test('eight hibernated workspaces are woken at once, and the others in order', a
   const entries = await Promise.all(ids.map((id) => entryOf(process, id)))
   const woken = Promise.all(entries.map((entry) => process.parking.wake(entry)))
   await world.until(() => Promise.resolve(restores >= 8))
-  await world.workspace(ids[0] ?? '') // time for the other wakes to get as far
+  await world.workspace(ids[0] ?? '') // gives the other wakes time to exceed the limit, if they could
   await world.workspace(ids[0] ?? '')
   assert.equal(restores, 8)
   go.resolve()

@@ -16,15 +16,15 @@ import { workspaceSubject } from '../host/subject.ts'
 import type { CapacityRequest } from '../capacity/allocator.ts'
 
 const RESTORE_MS = 1000
-/** The host may know its use better than the ledger. */
+/** Pause before a retry: the host refused for capacity, although the ledger had some. */
 const AGAIN_MS = 100
 
 export type RestoreSemaphore = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
- * Until the commit the checkpoint is the workspace, and no failure changes it. Packets leave only after the commit, since a guest runs by
- * itself.
- * @returns false if it is not hibernated any more: the caller checks again.
+ * Until the commit the checkpoint is the workspace's state, and no failure changes it. A restored guest runs by itself, so its packets are
+ * held back until the commit.
+ * @returns false if the workspace is not hibernated any more: the caller checks again.
  */
 export async function wakeHibernated(
   context: ParkingContext,
@@ -43,9 +43,9 @@ export async function wakeHibernated(
     }
   } catch (error) {
     if (error instanceof Failure) throw error
-    context.room.requestReconcile() // the row may say restoring, and the machine may exist
+    context.room.requestReconcile() // the row may be left in `restoring`, and the machine may exist
     if (databaseIsUnavailable(error)) throw error
-    // The call was not made and the workspace is unchanged.
+    // Reported as a failed wake: the call was not made, and the workspace is unchanged.
     context.log.error({ workspace_id, err: error }, 'a wake failed')
     throw wakeFailed(error)
   }
@@ -71,7 +71,7 @@ async function wakeOnce(
   const check = () => {
     if (isHeld()) throw takenOver()
   }
-  if (isHeld()) await table.fresh(workspace_id) // the operation may have ended
+  if (isHeld()) await table.fresh(workspace_id) // the table's hold may be outdated: the operation may have ended
   const given = await room.acquire(want, reserve, Math.max(limit_ms, 0), { check })
   if (given === null) throw hostFull()
   const sleeper = given.value
@@ -85,7 +85,7 @@ async function wakeOnce(
   const machine = await inTurn(() => restoreAndCommit(context, move, sleeper, speak))
   if (machine === 'again') return machine
   await failpoint('wake.W4')
-  // Calls pass only after both.
+  // Calls reach the machine only after both.
   await Promise.all([finish(context, machine, speak), table.fresh(workspace_id)])
   return true
 }
@@ -97,7 +97,7 @@ function wantOf({ table, clock }: ParkingContext, workspace_id: string): Capacit
     own: workspaceSubject(workspace_id),
     organization_id: entry?.organization_id ?? '',
     memory_mib: entry?.grants?.memory_mib ?? 0,
-    disk_gib: 0, // a hibernated workspace keeps its disk
+    disk_gib: 0, // 0, because hibernation does not release the disk
     since: clock.now(),
     is_call: true,
   }
@@ -113,7 +113,7 @@ async function restoreAndCommit(
   try {
     await failpoint('wake.W2')
     const machine = await restoreAlone(context, speak, { ...sleeper, hostname: hostnameOf(move.workspace_id) })
-    table.putMachine(machine) // it shows once the row says resident
+    table.putMachine(machine) // readers see the machine once the row says resident
     await failpoint('wake.W3')
     if (table.isDead(move.workspace_id, machine.fence)) throw new HostFailure('restore_failed', 'It died', { retryable: true })
     const dropped = await commitWake(db, move, machine.disk)
@@ -124,7 +124,7 @@ async function restoreAndCommit(
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error
     context.log.warn({ workspace_id: move.workspace_id, err: error }, 'a hibernated machine could not be restored')
-    // Without an answer the machine may exist: the next attempt stops it first.
+    // Without an answer the machine may exist: the row stays restoring, and the next attempt stops the machine.
     if (error.code !== 'unreachable') await undoWake(db, move)
     if (UNCLEAR.has(error.code)) context.room.requestReconcile()
     if (error.code === 'no_capacity') {
@@ -135,10 +135,10 @@ async function restoreAndCommit(
   }
 }
 
-/** A machine may exist that no row names. */
+/** A machine may exist that no row names, so a reconcile pass must look. */
 const UNCLEAR: ReadonlySet<HostFailureCode> = new Set(['unreachable', 'invalid_answer', 'internal', 'no_capacity'] as const)
 
-/** A machine of an interrupted transition is rare: it is stopped only if it is in the way. */
+/** A machine of an interrupted transition is rare, so it is stopped only when the host answers already_running. */
 async function restoreAlone(
   { host }: ParkingContext,
   speak: (step: string) => CommandHeader,

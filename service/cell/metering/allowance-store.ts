@@ -8,7 +8,7 @@ export interface Judged extends SpendRow {
   organization_id: string
   allowance: object | null
   has_grants: boolean
-  /** As `spend_cap 80`, of this period. */
+  /** Alerts already recorded in this period, for example `spend_cap 80`. */
   told: string[]
 }
 
@@ -26,7 +26,7 @@ export function readJudged(reads: Reader, cell_id: string, period_starts_at: Dat
   )
 }
 
-/** A concurrent change by another writer is kept. */
+/** Writes only over the value that was read: a concurrent change is not lost. */
 export async function writeAllowance(
   db: Db,
   { organization_id, allowance_exhausted: before }: Pick<Judged, 'organization_id' | 'allowance_exhausted'>,
@@ -41,7 +41,7 @@ export async function writeAllowance(
   return Number(numUpdatedRows) > 0
 }
 
-/** Several cells may find the same alert. */
+/** Several cells may find the same alert: it is inserted once. */
 export async function insertAlerts(
   db: Db,
   of: { organization_id: string; period_starts_at: Date; reached_at: Date },

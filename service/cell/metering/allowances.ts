@@ -22,7 +22,7 @@ export interface JudgeContext {
   log: Logger
 }
 
-/** App, "Reasons" of 402 allowance_exhausted. States set by an operator are left alone. */
+/** Checks the allowances of organizations (App, "Reasons" of 402 allowance_exhausted). States set by an operator are not changed. */
 export async function judgeAllowances(context: JudgeContext): Promise<string[]> {
   const changed: string[] = []
   const failures: unknown[] = []
@@ -56,7 +56,7 @@ async function write({ db, log }: JudgeContext, one: Judged, found: Exhausted | 
   return true
 }
 
-/** The API sends the mail. */
+/** Records the alerts. The API sends the mails. */
 async function noteAlerts({ db, ids }: JudgeContext, one: Judged, facts: SpendFacts, reached_at: Date): Promise<void> {
   const told = new Set(one.told)
   const reached = reachedThresholds(facts, thresholdsOf(one)).filter((each) => !told.has(`${each.subject} ${each.threshold_percent}`))
@@ -74,7 +74,7 @@ function stateOf({ allowance_exhausted: reason, allowance: state }: Judged): Exh
   return Value.Check(AllowanceState, state) && state.judged === true ? { reason, state } : 'of_an_operator'
 }
 
-/** The amount of overuse is left out: it is no news. */
+/** Omits the amount of overuse: more overuse is no change of the state. */
 function written(found: Exhausted | null): string | null {
   if (found === null) return null
   const { reason, state } = found

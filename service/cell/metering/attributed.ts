@@ -5,7 +5,7 @@ import type { MachineStats } from '../host/hostd.ts'
 import { findSubjects } from './subjects-store.ts'
 import { readOnTrees } from './tree-store.ts'
 
-/** An execution has its workspace's id; it pays for its machine's memory, and its files count once, whatever copies a host keeps. */
+/** An execution has its workspace's id. The workspace is charged for its memory, and once for its files, however many copies a host has. */
 export async function attributeToWorkspaces(db: Db, counters: MachineCounters[]): Promise<MachineStats[]> {
   const others = counters.filter(({ subject: { kind } }) => kind !== 'workspace' && kind !== 'execution').map(({ subject }) => subject)
   const on_trees = counters.filter(({ subject: { kind } }) => kind === 'execution').map(({ subject: { id } }) => id)

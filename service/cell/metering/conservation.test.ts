@@ -90,7 +90,7 @@ async function history(world: World, seed: number, steps: number): Promise<void>
     const kind = roll(15)
     if (kind < 6) await read(machines, kind === 0)
     else if (kind === 6) await read([earlier[roll(earlier.length)] ?? machines[0]].filter((one) => one !== undefined))
-    else if (kind === 7) machines = machines.map((one) => (roll(2) === 0 ? one : machineOf(one.workspace_id))) // a reset, or a restarted host
+    else if (kind === 7) machines = machines.map((one) => (roll(2) === 0 ? one : machineOf(one.workspace_id))) // a reset or a restarted host gives the workspace another machine
     else if (kind === 8) machines.push(machineOf((await world.open()).workspace_id)) // a fork is another workspace
     else if (kind === 9) run = world.ids.next() // another process with its own clock
     else if (kind === 10) {
@@ -161,7 +161,7 @@ test('reconcile finds a changed entry, sum or sample, and names its kind', async
       ['hours', 'cpu_seconds', '9', '10'],
     ],
   )
-  assert.deepEqual(await kinds(), []) // none in the requested hours
+  assert.deepEqual(await kinds(), []) // no differences in the requested hours
   await world.db.updateTable('usage_entries').set({ cpu_seconds: 9 }).execute()
   await world.db
     .updateTable('usage_counters')

@@ -25,7 +25,7 @@ test('a machine that ends before the first reading is metered completely: proces
   await world.startProcess({ host })
   const { workspace_id, operation_id } = await world.open()
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
-  world.host.guest(workspace_id).rest(5000) // used the same, and uses nothing from here on
+  world.host.guest(workspace_id).rest(5000) // used the same processor time, and uses nothing from here on
   const [used] = await world.host.stats()
   assert.ok(used)
   assert.equal((await world.ended(await world.operate(workspace_id, 'suspend'))).state, 'succeeded')

@@ -3,7 +3,7 @@ import type { MachineCounters } from '../../../contract/internal/host-inventory.
 import type { MachineHost } from '../host/hostd.ts'
 import { subjectName } from '../host/subject.ts'
 
-/** They wait until they are written: a database outage loses none. */
+/** The last counters of machines wait until they are written, so a database outage loses none. */
 export interface FinalCounters {
   add(counters: MachineCounters): void
   flush(): Promise<void>
@@ -25,7 +25,7 @@ export function finalCounters(write: (read: MachineCounters[]) => Promise<void>,
   return {
     add(counters) {
       const name = `${subjectName(counters.subject)}:${counters.fence}`
-      waiting.delete(name) // the newest are last
+      waiting.delete(name) // reinserted at the end: the first entry is the oldest
       waiting.set(name, counters)
       const [oldest] = waiting.keys()
       if (waiting.size > WAITING_MAX && oldest !== undefined) waiting.delete(oldest)

@@ -14,7 +14,7 @@ const anything = sql.join(
   sql` or `,
 )
 
-/** A sample that grew after its entry gets another entry for the difference. Concurrent cells skip each other's rows. */
+/** If a sample grew after its entry, another entry has the difference. Concurrent cells skip each other's rows. */
 export async function closeHours(db: Db, kind: SubjectKind, before: Date, now: Date): Promise<{ closed: number; is_all: boolean }> {
   const source = SAMPLES[kind]
   const [table, id, units] = [sql.table(source.table), sql.ref(source.id), sql.raw(source.units)]

@@ -47,7 +47,7 @@ test('an hour becomes final two hours after its end, in whole units; later usage
   assert.equal(await closeAt(world, 3 * HOUR - 10), 0) // 13:00 is not over
   assert.equal(await closeAt(world, 3 * HOUR), 1)
   assert.equal(await closeAt(world, 3 * HOUR), 0)
-  // 5 s of half a GiB are 2 whole units; the disk is twice as large.
+  // 5 s of half a GiB are 2 whole units. The disk is twice as large as the memory.
   const first = ['10', 0, 2, 2, 5, 10, 5, 0]
   assert.deepEqual(await entries(world), [first])
   await add(4_100_000, 10) // the clock was set back
@@ -68,7 +68,7 @@ test('volumes have entries too, and a sample without an entry is never dropped',
   await addSamples(world.db, [counters(workspace_id, 1, 1)], at(0), 30_000)
   assert.equal(await dropOldSamples(world.db, world.ids.next(), at(99 * HOUR), at(0)), 0)
   assert.equal(await closeAt(world, 3 * HOUR), 2)
-  assert.deepEqual(await entries(world), [['10', 0, 0, 0, 0, 0, 0, 180]]) // the workspace used no whole unit
+  assert.deepEqual(await entries(world), [['10', 0, 0, 0, 0, 0, 0, 180]]) // the workspace itself used no whole unit
   assert.equal(await dropOldSamples(world.db, world.ids.next(), at(99 * HOUR), at(0)), 1)
 })
 
@@ -106,7 +106,7 @@ test('ledger plus open hours equals the sum of the samples, after any history of
   let now = 0
   for (let step = 0; step < 300; step += 1) {
     const id = ids[Math.floor(random() * ids.length)] ?? ''
-    now += Math.floor((random() - 0.2) * 4000) // sometimes back
+    now += Math.floor((random() - 0.2) * 4000) // the clock sometimes goes back
     if (random() < 0.15) await closeAt(world, now)
     else if (random() < 0.2)
       await addStored(world.db, [{ workspace_id: id, disk_bytes: null, checkpoint_bytes: GIB }], at(now), {

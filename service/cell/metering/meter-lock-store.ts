@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/database.ts'
 
-/** Row locks are not enough: two overlapping statements without an earlier reading would both count from zero. */
+/**
+ * Takes advisory locks, because row locks are not enough: two overlapping statements without an earlier reading would both count from zero.
+ */
 export async function withMeterLock<T>(
   db: Db,
   table: 'workspaces' | 'volumes',
@@ -14,7 +16,7 @@ export async function withMeterLock<T>(
       from (select distinct coalesce(cell_id::text, '') as cell from ${sql.table(table)} where id = any(${ids}::uuid[]) order by 1) cells`.execute(
       tx,
     )
-    // A separate statement sees the commits made before the lock was granted.
+    // Called after the lock, because only a separate statement reads the commits made before the lock was granted.
     return add(tx)
   }
   return db.isTransaction ? locked(db) : db.transaction().execute(locked)

@@ -50,10 +50,10 @@ test('counters become usage per hour, counted once, despite repeats, late readin
   await add(counters(id, 7, 1000, 6), 15) // the next hour
   await add(counters(id, 9, 40, 1), 20) // another machine counts from zero
   await add(counters(id, 9, 50, 1), 20 + 4 * 3600) // four hours without a cell are not charged
-  await add(counters(id, 9, 60, 1), 20) // the clock went back: usage never shrinks
+  await add(counters(id, 9, 60, 1), 20) // the clock was set back: the usage must not decrease
   assert.deepEqual(await rows(world), [
     { hour: '10', cpu_usec: 900, memory_byte_ms: 5_000_000, disk_byte_ms: 50_000, rx_bytes: 5, tx_bytes: 10, sampled_ms: 5000 },
-    // The disk existed between the two machines, too.
+    // The disk is charged between the two machines, too.
     { hour: '11', cpu_usec: 150, memory_byte_ms: 10_000_000, disk_byte_ms: 150_000, rx_bytes: 2, tx_bytes: 4, sampled_ms: 10_000 },
     { hour: '15', cpu_usec: 10, memory_byte_ms: 30_000_000, disk_byte_ms: 300_000, rx_bytes: 0, tx_bytes: 0, sampled_ms: 30_000 },
   ])
@@ -122,7 +122,7 @@ test('a disk counts without gaps and never twice, with and without a machine', a
     addStored(world.db, [{ workspace_id: id, disk_bytes, checkpoint_bytes: 7 }], at(seconds), own(seconds))
   await machine(1, 0)
   await machine(1, 15)
-  await stored(20, null) // running: its disk is counted with its machine
+  await stored(20, null) // running: the machine's samples include its disk
   await machine(1, 30)
   await stored(320) // suspended since 30
   await stored(620)
@@ -137,7 +137,7 @@ test('a disk counts without gaps and never twice, with and without a machine', a
   assert.equal(await sum(world, 'checkpoint_byte_ms'), (900_000 + 600_000) * 7)
 })
 
-/** The transaction of `first` commits once `second` waits for a lock. */
+/** Commits the transaction of `first` only when `second` waits for a lock. */
 async function overlapping(world: World, first: (db: World['db']) => Promise<unknown>, second: () => Promise<unknown>): Promise<void> {
   let other: Promise<unknown> = Promise.resolve()
   await world.db.transaction().execute(async (tx) => {
@@ -162,7 +162,7 @@ test('two overlapping first readings count once, for machines and for storage', 
     addStored(db, [{ workspace_id: id, disk_bytes: 10, checkpoint_bytes: 0 }], at(seconds), { run: RUN, monotonic_ms: seconds * 1000 })
   await stored(world.db, 0)
   const before = await sum(world, 'disk_byte_ms')
-  // Both cover the same disk since its last reading.
+  // Both readings cover the same disk for the time since its last reading.
   const machine = () => addSamples(world.db, [{ ...counters(id, 8, 0), ran_ms: 0 }], at(300), 30_000, { run: RUN, monotonic_ms: 300_000 })
   await overlapping(world, (tx) => stored(tx, 300), machine)
   assert.equal((await sum(world, 'disk_byte_ms')) - before, 300_000 * 10)
@@ -193,7 +193,7 @@ test('storage is sampled in every state until deletion: suspended, hibernated, f
     await sampleStorage(context, await sample(context))
   }
   const samples = () => world.db.selectFrom('usage_samples').selectAll().execute()
-  await both(0) // machines count the time that they have run so far
+  await both(0) // the first reading of a machine counts the time that it has run
   const earlier = await samples()
   await both(8)
   const rows = await samples()
@@ -205,7 +205,7 @@ test('storage is sampled in every state until deletion: suspended, hibernated, f
     return { disk: all('disk_byte_ms') / 2 ** 20 / 1000, memory: all('checkpoint_byte_ms') / 1024 / 1000 }
   }
   assert.deepEqual(stored(suspended), { disk: 8, memory: 8 })
-  assert.deepEqual(stored(hibernated), { disk: 8, memory: 0 }) // metered as its memory
+  assert.deepEqual(stored(hibernated), { disk: 8, memory: 0 }) // the memory image is metered as memory
   assert.deepEqual(stored(failed), { disk: 8, memory: 0 })
   assert.deepEqual(stored(running), { disk: 8, memory: 8 })
   const before = rows.filter(({ workspace_id }) => workspace_id === suspended).map(({ disk_byte_ms }) => disk_byte_ms)

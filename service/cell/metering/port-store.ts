@@ -7,7 +7,7 @@ export interface PortBytes {
   sent_bytes: number
 }
 
-/** Not in a machine's counters. A caller without a response must not repeat the increments: they may have been added. */
+/** No machine's counters include these bytes. A caller without a response must not repeat the call: they may have been added. */
 export async function addPortBytes(db: Db, counts: PortBytes[], now: Date): Promise<number> {
   if (counts.length === 0) return 0
   const { rows } = await sql`

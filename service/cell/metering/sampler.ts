@@ -32,7 +32,8 @@ const COLLECT_TICKS = 40 // ten minutes
 const RUN = randomUUID()
 
 /**
- * Usage after the last reading arrives with the machine's end, through addFinal. A failing host or organization does not block the ledger.
+ * Usage after the last reading is reported with the machine's end, through addFinal.
+ * A failing host or organization does not block the ledger.
  */
 export function startMetering(context: MeteringContext & JudgeContext, signal: AbortSignal): void {
   const failed = (error: unknown) => context.log.warn({ err: error }, 'a part of the metering failed')
@@ -46,7 +47,7 @@ export function startMetering(context: MeteringContext & JudgeContext, signal: A
       await Promise.all([sampleStorage(context, machines).catch(failed), sampleVolumes(context).catch(failed)])
     if (ticks % COLLECT_TICKS !== 0) return
     await closeLedger(context).catch(failed)
-    // Without the kept counters the next reading of a machine would count from zero.
+    // Only after a successful sample: if a machine's counters were removed, its next reading would count from zero.
     if (machines !== undefined) await removeOld().catch(failed)
   })
   tickEvery(SAMPLE_MS, tick, failed, signal)
@@ -56,7 +57,7 @@ export async function sample({ cell_id, db, clock, host }: MeteringContext): Pro
   const [counters, asleep] = await Promise.all([host.stats(), readHibernated(db, cell_id).then((sleepers) => withDisks(host, sleepers))])
   const awake = await attributeToWorkspaces(db, counters)
   const machines = new Set(awake.map(({ workspace_id }) => workspace_id))
-  // A machine that was just saved may still run for a moment.
+  // A machine that was just saved may still run: its workspace counts once.
   const read = [...awake, ...asleep.filter(({ workspace_id }) => !machines.has(workspace_id))]
   for (let at = 0; at < read.length; at += MACHINES_A_STATEMENT)
     await addSamples(db, read.slice(at, at + MACHINES_A_STATEMENT), clock.now(), 2 * SAMPLE_MS, markOf(clock))
@@ -78,7 +79,7 @@ export async function closeLedger({ db, clock }: Pick<MeteringContext, 'db' | 'c
   return count
 }
 
-/** Cell, "File-first rules" 8. */
+/** Meters stored disks, checkpoints and trees (Cell, "File-first rules" 8). */
 export async function sampleStorage({ cell_id, db, clock, host }: MeteringContext, machines: ReadonlySet<string>): Promise<void> {
   const [stored, trees] = await Promise.all([readStored(db, cell_id), readTreeBytes(db, cell_id)])
   for (let at = 0; at < stored.length; at += MEASURES_MAX) {
@@ -107,7 +108,7 @@ export async function addFinal({ db, clock }: Pick<MeteringContext, 'db' | 'cloc
   await addSamples(db, await attributeToWorkspaces(db, read), clock.now(), 2 * SAMPLE_MS, markOf(clock))
 }
 
-/** A hibernated machine without a disk has been deleted. */
+/** Leaves out hibernated machines without a disk, because they have been deleted. */
 async function withDisks(host: Pick<MachineHost, 'measureDisks'>, sleepers: HibernatedCounters[]): Promise<MachineStats[]> {
   const measured: MachineStats[] = []
   for (let at = 0; at < sleepers.length; at += MEASURES_MAX) {

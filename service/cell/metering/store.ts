@@ -14,9 +14,9 @@ const NO_MARK = { run: null, monotonic_ms: null }
 export const STORED_ELAPSED_MS_MAX = 600_000
 
 /**
- * Growth counts for the hour of `now`, and the workspace's current organization and project. A repeated or late reading adds nothing.
+ * Charges growth to the hour of `now`, and to the workspace's current organization and project. A repeated or late reading adds nothing.
  * @param elapsed_ms_max limits the time between two readings, so that hours without a cell are not charged
- * @param mark without it the wall clock measures, which may have been set
+ * @param mark a monotonic time; without it the wall clock is used, which may have been set
  */
 export async function addSamples(db: Db, read: MachineStats[], now: Date, elapsed_ms_max: number, mark?: Mark): Promise<number> {
   if (read.length === 0) return 0
@@ -78,7 +78,7 @@ export const lastCounters = sql`
 
 export interface Stored {
   workspace_id: string
-  /** null: counted with its machine, or not measured. */
+  /** null: the machine's samples include the disk, or it was not measured. */
   disk_bytes: number | null
   checkpoint_bytes: number
 }
@@ -124,7 +124,7 @@ async function writeStored(tx: Db, read: Stored[], now: Date, { run, monotonic_m
   return rows.length
 }
 
-/** The checkpoint of a hibernated machine is left out: it is metered as memory. */
+/** Leaves out the checkpoint of a hibernated machine, because it is metered as memory. */
 export async function readStored(db: Db, cell_id: string): Promise<{ workspace_id: string; checkpoint_bytes: number }[]> {
   const { rows } = await sql<{ workspace_id: string; checkpoint_bytes: number }>`
     select w.id as workspace_id, coalesce(sum(c.size_bytes), 0)::bigint as checkpoint_bytes
@@ -152,7 +152,7 @@ export async function readHibernated(db: Db, cell_id: string): Promise<Hibernate
   return rows.map((row) => ({ ...row, cpu_usec: 0, received_bytes: 0, sent_bytes: 0 }))
 }
 
-/** Counters of other cells' workspaces stay: a cell that returns would otherwise count its machines from zero. */
+/** Counters of other cells' workspaces are not removed. Otherwise a cell that returns would count its machines from zero. */
 export async function dropOldSamples(db: Db, cell_id: string, samples_before: Date, counters_before: Date): Promise<number> {
   const of_others = (table: string) =>
     sql`exists (select from workspaces w where w.id = ${sql.ref(`${table}.workspace_id`)} and w.cell_id <> ${cell_id})`

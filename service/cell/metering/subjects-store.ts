@@ -3,7 +3,9 @@ import type { Subject } from '../../../contract/internal/host-subject.ts'
 import type { Db } from '../../db/database.ts'
 import { subjectName } from '../host/subject.ts'
 
-/** By name, with the workspace; null: a build or a capture. A capture's row outlives the machine. */
+/**
+ * @returns the known subjects by name, with their workspace; null: a build or a capture. A capture's row still exists after its machine.
+ */
 export async function findSubjects(db: Db, subjects: Subject[]): Promise<Map<string, string | null>> {
   if (subjects.length === 0) return new Map()
   const { rows } = await sql<Subject & { workspace_id: string | null }>`

@@ -15,18 +15,18 @@ export interface StartQuestion {
 
 const RESOURCES = ['cpu_millis', 'memory_mib', 'disk_gib'] as const
 
-/** Processors are shared by weight: they only limit the size of one machine. */
+/** Machines share processors by weight, so processors only limit the size of one machine. */
 export function admit({ required, host, created_at, now }: StartQuestion): Admission {
   const host_class = { cpu_millis: host.cpu_millis, memory_mib: host.memory_mib - host.headroom_mib, disk_gib: host.disk_gib }
   const exceeded = RESOURCES.filter((name) => required[name] > host_class[name])
   if (exceeded.length > 0) return { kind: 'refuse', error: exceedsHost(required, host_class, exceeded) }
   const deadline_at = waitsUntil(created_at)
-  // A caller that was told the deadline does not expect a later start.
+  // The caller was told this deadline and does not expect a later start, so the operation fails now.
   if (now >= deadline_at) return { kind: 'refuse', error: noRoom(required, created_at, now) }
   return { kind: 'ask', deadline_at }
 }
 
-/** App, "Capacity wait". */
+/** The deadline of a wait for capacity (App, "Capacity wait"). */
 export function waitsUntil(created_at: Date): Date {
   return new Date(created_at.getTime() + LIMITS.wait.capacity_wait_seconds * 1000)
 }

@@ -9,7 +9,7 @@ import { freeKey, ofAttempt, releaseHold, type OpenOperation } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { readMachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** A delete of the workspace takes the hold away. */
+/** Whether the operation still holds the workspace: a delete of the workspace removes the hold. */
 export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, workspace_id: string): Promise<boolean> {
   const row = await db
     .selectFrom('workspace_holds')
@@ -20,14 +20,14 @@ export async function holds(db: Pick<Db, 'selectFrom'>, { id }: OpenOperation, w
   return row !== undefined
 }
 
-/** @returns false if a delete has taken the hold */
+/** @returns false if a delete has removed the hold */
 export async function releaseFork(tx: Tx, operation: OpenOperation, fork_id: string, is_kept: boolean): Promise<boolean> {
   if (!(await holds(tx, operation, fork_id))) return false
   if (!is_kept) await releaseHold(tx, operation, fork_id)
   return true
 }
 
-/** An earlier attempt or a caller may have deleted it. */
+/** Deletes the fork, unless an earlier attempt or a caller has deleted it already. */
 export async function deleteAdopted({ cell, operation }: Job, fork_id: string): Promise<void> {
   const now = cell.clock.now()
   const work = async (tx: ChangeTx) => {

@@ -11,7 +11,7 @@ import { commitRunning, completeRunning, howItBegan } from './running.ts'
 import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 import { unpause } from './suspend.ts'
 
-/** Decision 315. The fork is held until its capture is committed, or until it is deleted with the success. */
+/** The fork is held until its capture is committed. A fork to be deleted is held until the success deletes it (decision 315). */
 export const adopt = replacement({
   replaced: 'restored',
   async contentOf(job, seen) {
@@ -19,7 +19,7 @@ export const adopt = replacement({
     try {
       return await captureFork(job, seen, fork)
     } catch (error) {
-      // The host's refusal says nothing about the workspace.
+      // A deleted fork also causes these errors. A missing hold proves the deletion, which is then the error to report.
       const is_refused = error instanceof LostRace || error instanceof HostFailure || error instanceof Refused
       if (is_refused && !(await holds(job.cell.db, job.operation, fork.id))) throw new Refused(FORK_GONE)
       throw error
@@ -36,7 +36,7 @@ export const adopt = replacement({
     )
     await completeRunning(job, await commitRunning(job, seen, machine, end, await howItBegan(job, seen)), machine, end)
   },
-  /** A capture that was cut off may have left the fork paused. */
+  /** Unpauses the fork, because an interrupted capture may have left it paused. */
   async undone(job) {
     try {
       const fork = await readMachineRow(job.cell.db, forkOf(job))
@@ -67,7 +67,7 @@ async function captureFork(job: Job, seen: MachineRow, fork: MachineRow): Promis
   await prepareCapture(job, fork.id)
   await failpoint('adopt.A3')
   if (fork.disk === null && fork.checkpoint_id === null) throw new LostRace('The sleeping fork')
-  // A running fork keeps running. It is deleted only once the workspace runs.
+  // A running fork continues to run, and is deleted only once the workspace runs.
   const made = await captureInto(job, 'capture-fork', fork, { id: seen.id, epoch: seen.ownership_epoch })
   refuseSmaller(seen, made)
   const startup = fork.startup === null ? {} : { startup: fork.startup } // the captured memory holds this start-up
@@ -79,7 +79,7 @@ async function wakeFork(job: Job, fork: MachineRow): Promise<void> {
   if (fork.observed_state === 'running') await unpause(job, fork, 'unpause-earlier')
 }
 
-/** The workspace keeps its own size: the content must fit. */
+/** The size of the workspace does not change, so content of the fork that does not fit is refused. */
 function refuseSmaller(seen: MachineRow, { resources, disk_bytes, engine }: CheckpointInfo): void {
   refuseSmallerMemory(seen, engine === '' ? 0 : resources.memory_mib, 'The workspace is smaller than the memory of the fork')
   const { ceilings } = seen

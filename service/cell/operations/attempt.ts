@@ -9,10 +9,10 @@ import { COMMITTED } from './running.ts'
 import { finish, readStep } from './store.ts'
 import { readMachineRow, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** After this many crashes or mistakes of our own, the operation is rolled back. */
+/** After this many attempts that ended in a crash or an unexpected error, the operation is rolled back. */
 const ATTEMPTS_MAX = 6
 
-/** Rejects if the failure says nothing about the operation: it is attempted again. */
+/** Rejects if the operation is not the cause of the failure: the runner attempts it again. */
 export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | 'lost'> {
   try {
     if (await mayUndo(job, kind, isWornOut(job))) await kind.undo?.(job, INTERRUPTED)
@@ -25,7 +25,7 @@ export async function attempt(job: Job, { kind }: KnownKind): Promise<'done' | '
   }
 }
 
-/** @param read read again if it has changed. @returns undefined if nothing is left to do */
+/** @param read the row as last read; a row that has changed since is read again. @returns undefined if nothing is left to do */
 export async function take(
   job: Job,
   known: KnownKind,
@@ -57,7 +57,7 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
   } catch (cause) {
     const error = callersError(job, cause, kind)
     if (error === 'again') {
-      job.cell.room.requestReconcile() // the host may have a machine that the rows do not count
+      job.cell.room.requestReconcile() // the host may have a machine without a row
       job.cell.room.refused(job.operation.id, job.operation.progress.reserved?.memory_mib ?? 0)
       await recordNoCapacity(job.cell.db, job.operation)
     }
@@ -67,12 +67,13 @@ async function drive(job: Job, kind: OperationKind): Promise<void> {
   }
 }
 
-/** undefined: the fault is ours or the database's. */
+/** @returns the error for the caller; 'again' to repeat the attempt; undefined if the service or its database is the cause */
 function callersError({ cell, operation }: Job, cause: unknown, kind: OperationKind): OperationError | 'again' | undefined {
   if (cause instanceof Refused) return cause.error
   if (!(cause instanceof HostFailure)) return undefined
   if (cause.code !== 'no_capacity') return kind.errorOf(cause)
-  // Capacity was reserved: the machine that still occupies it is about to end.
+  // The operation has reserved capacity, so the machine that still occupies it is about to end. The attempt is repeated until the
+  // deadline.
   const now = cell.clock.now()
   return now < waitsUntil(operation.created_at) ? 'again' : noRoom(operation.progress.reserved ?? null, operation.created_at, now)
 }
@@ -81,12 +82,12 @@ function isWornOut({ operation }: Job): boolean {
   return operation.attempt - (operation.progress.no_room ?? 0) > ATTEMPTS_MAX
 }
 
-/** A committed operation only goes forward, however many attempts that takes. */
+/** A committed operation is never undone, however many attempts it needs. */
 async function mayUndo(job: Job, kind: OperationKind, wanted: boolean): Promise<boolean> {
   return wanted && kind.undo !== null && (await readStep(job.cell.db, job.operation)) !== COMMITTED
 }
 
-/** Writes nothing if the operation is over or has a later attempt. @param error absent: derived from the workspace's state */
+/** Fails the operation, unless it has ended or has a later attempt. @param error if absent, derived from the workspace's state */
 export async function abandon(job: Job, error?: OperationError): Promise<void> {
   const { cell, operation } = job
   const now = cell.clock.now()

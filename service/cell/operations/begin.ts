@@ -25,13 +25,16 @@ export interface KnownKind {
   begins: MachineEvent
   /** The operation first waits for capacity. */
   starts: boolean
-  /** A hibernated workspace has released its memory and needs it again. */
+  /** The operation replaces the machine. A hibernated workspace has released its memory, so the operation must reserve it again. */
   replaces?: true
   waits_after?: true
   before_claim?: FailpointName
-  /** Promise N7 (docs/operating/promises.md): admission closes before the claim is visible, because the API then answers its caller. */
+  /**
+   * Admission closes before the claim is visible, because the API answers its caller as soon as it is (promise N7,
+   * docs/operating/promises.md).
+   */
   shuts_gate_first?: true
-  /** Deletes have a limit of their own: nothing delays them. */
+  /** The limit of concurrent jobs that applies. Deletes have their own limit, so that no other operation delays them. */
   group: 'start' | 'suspend' | 'delete'
 }
 
@@ -55,13 +58,13 @@ const KINDS: Record<string, KnownKind> = {
   delete: { kind: remove, begins: 'delete_begun', starts: false, before_claim: 'delete.D3', shuts_gate_first: true, group: 'delete' },
 }
 
-/** App, "Open rules" 3: the start-up resumes at the failed step. */
+/** A retry resumes the start-up at the failed step (App, "Open rules" 3). */
 const RETRY: KnownKind = { kind: startupRetry, begins: 'startup_begun', starts: false, group: 'start' }
 
-/** Saves a machine, so it counts as a suspend. */
+/** The capture of a fork before its wait for capacity. It saves a machine, so the limit of suspends applies. */
 const PRE_CAPTURE: KnownKind = { kind: preCapture, begins: 'fork_admitted', starts: false, waits_after: true, group: 'suspend' }
 
-/** undefined: none, or done. */
+/** @returns undefined if the operation needs no capture before its wait, or has made it */
 export function preCaptureOf({ kind, step }: OpenOperation): KnownKind | undefined {
   return kind === 'fork' && (step === null || step === WAITS_FOR_CAPTURE) ? PRE_CAPTURE : undefined
 }
@@ -74,8 +77,8 @@ export function knownKind(operation: OpenOperation): KnownKind | undefined {
 }
 
 /**
- * In one statement if both rows are unchanged since they were read.
- * @param reserved null: the kind takes none, or a retry still has its reservation
+ * Claims the operation and moves the workspace, in one statement if both rows are unchanged since they were read.
+ * @param reserved null: the kind reserves no capacity, or a retry still has its reservation
  */
 export async function begin(
   cell: CellContext,

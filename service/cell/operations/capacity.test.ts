@@ -54,7 +54,7 @@ test('an open that waits says which resource is short, and says it again when th
   const says = (short: string) =>
     world.until(async () => (await world.operation(operation_id)).error?.details?.['short']?.toString() === short)
   await says('memory_mib,disk_gib')
-  await process.parking.hibernate(await entryOf(process, first.workspace_id)) // it keeps its disk
+  await process.parking.hibernate(await entryOf(process, first.workspace_id)) // the hibernated workspace still occupies its disk
   await says('disk_gib')
   await world.ended(await world.operate(first.workspace_id, 'delete'))
   assert.equal((await world.ended(operation_id)).state, 'succeeded')
@@ -264,7 +264,7 @@ test('a host without the capacity that was counted is asked for fifteen minutes 
   await world.startProcess()
   using _ = world.host.intercept('start', 'before', () => Promise.reject(noRoom()))
   const { operation_id } = await world.open()
-  // More than any other failure is allowed.
+  // More attempts than any other failure is allowed: refusals for capacity are not counted.
   const { progress } = await world.until(async () => {
     const row = await world.operation(operation_id)
     return row.attempt > 8 && row

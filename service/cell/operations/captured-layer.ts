@@ -3,7 +3,7 @@ import { EXCLUDED_FROM_TEMPLATES } from '../../../contract/scrubbed.ts'
 import type { LayerRequest } from '../../../contract/internal/host-layers.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
-/** At the maximum of layers, the result is one flat layer. */
+/** A layer made from a captured disk. At the maximum of layers, it replaces all layers below by one flat layer. */
 export interface CapturedLayer {
   request: Pick<LayerRequest, 'of' | 'whole' | 'drop' | 'bytes_max' | 'entries_max'>
   layersWith(digest: string): string[]

@@ -3,7 +3,7 @@ import type { CellContext } from './job.ts'
 import type { OpenOperation } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 
-/** hostd answers only once the files are durable. */
+/** Called after hostd has answered, which it does only once the files are durable. */
 export async function insertCheckpoint(
   tx: Tx,
   cell: CellContext,
@@ -29,14 +29,14 @@ export async function insertCheckpoint(
     .execute()
 }
 
-/** Without a row, the suspend would lose the workspace. */
+/** Throws if the checkpoint has no row, because the suspend would lose the workspace. */
 export async function keepForSuspend(tx: Tx, operation: OpenOperation, checkpoint_id: string): Promise<void> {
   const kept = { kind: 'suspend', operation_id: operation.id } as const
   const { numUpdatedRows } = await tx.updateTable('checkpoints').set(kept).where('id', '=', checkpoint_id).executeTakeFirst()
   if (numUpdatedRows !== 1n) throw new Error('The checkpoint of a hibernated workspace has no row')
 }
 
-/** A snapshot keeps its own lifetime. */
+/** A snapshot is not changed: it has its own lifetime. */
 export async function keepForRecovery(tx: Tx, checkpoint_id: string, expires_at: Date): Promise<void> {
   await tx
     .updateTable('checkpoints')
@@ -50,13 +50,13 @@ export async function dropCheckpoints(tx: Tx, workspace_id: string): Promise<voi
   await tx.deleteFrom('checkpoints').where('workspace_id', '=', workspace_id).execute()
 }
 
-/** 0: disk-only. A fork must have at least as much. */
+/** The checkpoint's memory, which a fork must have at least. 0: the checkpoint is only a disk. */
 export async function capturedMemoryMib(db: CellContext['db'], checkpoint_id: string): Promise<number> {
   const row = await db.selectFrom('checkpoints').select(['resources', 'engine']).where('id', '=', checkpoint_id).executeTakeFirst()
   return row === undefined || row.engine === '' ? 0 : row.resources.memory_mib
 }
 
-/** A restore boots: the checkpoint has no processes. */
+/** Whether the checkpoint is only a disk. A restore of it boots, because it contains no processes. */
 export async function isDiskAlone(db: CellContext['db'], checkpoint_id: string): Promise<boolean> {
   const row = await db.selectFrom('checkpoints').select('engine').where('id', '=', checkpoint_id).executeTakeFirst()
   return row?.engine === ''

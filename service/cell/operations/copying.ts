@@ -4,12 +4,12 @@ import { operationError, Refused } from './errors.ts'
 import { callHost, type Job } from './job.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 
-/** null: the source's disk is in use. */
+/** The checkpoint of a source without a machine. null: a machine uses the source's disk. */
 export function savedCheckpoint(source: MachineRow): string | null {
   return source.disk === null ? source.checkpoint_id : null
 }
 
-/** A running source keeps running. */
+/** A running source continues to run after the capture. */
 export function captureInto(job: Job, step: string, source: MachineRow, target: { id: string; epoch: number }): Promise<CheckpointInfo> {
   const { cell, operation } = job
   const checkpoint_id = cell.ids.next()

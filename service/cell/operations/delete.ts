@@ -32,7 +32,7 @@ export const remove: OperationKind = {
   errorOf: (failure) => operationError('dependency_failed', 'The host could not remove the workspace', { reason: failure.code }),
 }
 
-/** Also stops a command that runs on the tree: it could not publish its result. */
+/** Also stops a command that runs on the tree: the command could not publish its result. */
 async function removeTree(job: Job, workspace_id: string): Promise<void> {
   const { cell, operation } = job
   await cell.trees.remove(workspace_id)

@@ -3,11 +3,11 @@ import type { Tx } from '../../db/reader.ts'
 
 export interface DraftState {
   workspace_id: string
-  /** null: gone. */
+  /** null: the checkpoint is gone. */
   checkpoint_id: string | null
   /** The layers below the draft's own. */
   below: string[]
-  /** null: not made yet. */
+  /** null: the layers are not made yet. */
   layers: string[] | null
 }
 
@@ -29,7 +29,7 @@ export function readDraftState(db: Db, id: string): Promise<DraftState | undefin
     .executeTakeFirst()
 }
 
-/** Later instances use the state's; the workspace keeps them when the draft goes. */
+/** Writes the layers to the state, for later instances, and to the workspace, which needs them after the draft is deleted. */
 export async function keepStateLayers(tx: Tx, of: { state_id: string; workspace_id: string }, layers: string[]): Promise<void> {
   await tx.updateTable('template_draft_states').set({ layers }).where('id', '=', of.state_id).execute()
   await tx.updateTable('workspaces').set({ state_layers: layers }).where('id', '=', of.workspace_id).execute()

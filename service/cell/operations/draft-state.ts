@@ -6,7 +6,7 @@ import { callHost, type Job } from './job.ts'
 import { asAttempt } from './store.ts'
 import type { MachineRow } from '../machines/machine-row-store.ts'
 
-/** The first open makes the draft's state a layer: a reset returns to it, and the draft's own disk stays untouched. */
+/** The first open makes a layer from the draft's state. A reset returns to this layer, and the draft's own disk is not changed. */
 export async function onItsState(job: Job, seen: MachineRow): Promise<MachineRow> {
   const { cell, operation } = job
   const { unmade_state } = seen

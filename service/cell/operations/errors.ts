@@ -7,7 +7,7 @@ export function operationError(code: OperationErrorCode, message: string, detail
   return { code, message, retryable: OPERATION_ERRORS[code].retryable, ...(details === undefined ? {} : { details }) }
 }
 
-/** The operation is undone with this error, which the caller is to read. */
+/** Thrown to undo the operation and to show this error to its caller. */
 export class Refused extends Error {
   readonly error: OperationError
 

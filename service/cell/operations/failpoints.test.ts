@@ -7,10 +7,10 @@ import { assertNothingIsLeft } from '../../../tests/engine/invariants.ts'
 import { armFailpoint, FAILPOINTS, FailpointError, type FailpointName } from '../../lib/failpoints.ts'
 
 /**
- * Not here: hibernate and wake (service/cell/machines/hibernate-failpoints.test.ts), trees (service/cell/filetree/trees/trees.test.ts),
- * start-ups (startup.test.ts), executions and warm machines (tests/gateway/executions-killed.test.ts), builds
- * (tests/api/template-builds.test.ts), collected layers (tests/api/template-layers.test.ts), volumes on real machines
- * (tests/acceptance/volume-failpoints.test.ts).
+ * Other tests cover the failpoints of hibernate and wake (service/cell/machines/hibernate-failpoints.test.ts), trees
+ * (service/cell/filetree/trees/trees.test.ts), start-ups (startup.test.ts), executions and warm machines
+ * (tests/gateway/executions-killed.test.ts), builds (tests/api/template-builds.test.ts), collected layers
+ * (tests/api/template-layers.test.ts), and volumes on real machines (tests/acceptance/volume-failpoints.test.ts).
  */
 const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
   (name) =>
@@ -18,7 +18,7 @@ const POINTS = (Object.keys(FAILPOINTS) as FailpointName[]).filter(
     !/^(hibernate|wake|tree|startup|execution|template_build|layer_collect|warm)\.|^volume_/.test(name),
 )
 
-/** `zombie`: stalls until another process has taken over and reached the point. */
+/** `zombie`: the process stalls until another process has taken over and reached the same point. */
 const MODES = ['throw', 'kill -9', 'zombie'] as const
 
 interface Case {
@@ -146,7 +146,7 @@ async function failAt(point: FailpointName, mode: (typeof MODES)[number], world:
   return process
 }
 
-/** As when the server takes the connection of a stalled process for dead. */
+/** Simulates a server that considers the connection of a stalled process dead. */
 async function takeLock({ db, until }: World): Promise<void> {
   const locks = () => db.selectFrom(sql<{ pid: number; granted: boolean }>`pg_locks`.as('l')).select(['l.pid', 'l.granted'])
   const ours = sql<boolean>`locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`

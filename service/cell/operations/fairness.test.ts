@@ -36,7 +36,7 @@ test('an organization with two hundred opens delays another’s single open by a
   const begun = await serve(world, names, 5)
   assert.ok(begun.slice(3).includes('single'), begun.join())
 
-  // Both wait. The organization that was just served comes second, even after a restart.
+  // Both organizations wait. The one that was just served comes second, even after a restart.
   for (let count = 0; count < 3; count += 1) names.set((await other.open()).operation_id, 'single')
   const alternating = await serve(world, names, begun.length + 2)
   await first.kill()

@@ -39,7 +39,7 @@ function assertSame(world: World, ...ids: string[]): void {
   }
 }
 
-/** A losing attempt may have left something: reconcile first. */
+/** Reconciles first, because a losing attempt may have left orphans. */
 async function assertTidy(world: World, process: Process): Promise<void> {
   await process.engine.watch()?.sweep()
   await assertNothingIsLeft(world)

@@ -8,7 +8,7 @@ import { moveWorkspace } from './store.ts'
 import type { Tx } from '../../db/reader.ts'
 import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** The target owns a capture; the source is released. */
+/** The step in which the target has its own capture, and the source is released. */
 export const CAPTURED = 'captured'
 
 /** null: source and copy are blank. */
@@ -17,8 +17,9 @@ export interface SharedCapture extends Joined {
 }
 
 /**
- * Decision 256. A copy moves no bytes. A skipped fork is handed the source later and fails or captures by itself.
- * @param captured in the files of the fork that took it
+ * Copies a capture to the forks that wait for it; a copy moves no bytes (decision 256). A fork without a copy gets the source later, and
+ * captures or fails by itself.
+ * @param captured in the files of the fork that made it
  */
 export async function shareCapture(
   job: Job,
@@ -40,7 +41,7 @@ async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Prom
   const checkpoint_id = cell.ids.next()
   const names = { source: captured.subject, source_checkpoint_id: captured.checkpoint_id, checkpoint_id }
   try {
-    // An earlier attempt, of this fork or of one that ended before it, may be making the same copy.
+    // Ends such a copy first: an earlier attempt of this fork, or a fork that ended before, may be making it.
     if (operation.attempt > 1 || operation.step === WAITS_FOR_CAPTURE) await takeOver(job, target.id, epoch)
     return { ...joined, info: await callHost(job, target.id, 'share', epoch, (fence) => cell.host.cloneCheckpoint({ ...fence, ...names })) }
   } catch (error) {
@@ -51,10 +52,10 @@ async function copyFor(job: Job, joined: Joined, captured: CheckpointInfo): Prom
   }
 }
 
-/** In the commit of the capture. From there the forks wait only for capacity. */
+/** Runs in the transaction that commits the capture. From this commit on, the forks wait only for capacity. */
 export async function commitServed(tx: Tx, cell: CellContext, served: readonly SharedCapture[], now: Date): Promise<void> {
   for (const { operation_id, target, info } of served) {
-    if (!(await takeJoined(tx, operation_id, CAPTURED, now))) continue // deleted since, and its copy with it
+    if (!(await takeJoined(tx, operation_id, CAPTURED, now))) continue // the fork was deleted since, and its copy with it
     if (info !== null) await insertCheckpoint(tx, cell, { id: operation_id }, info, { kind: 'fork', label: null, expires_at: null })
     await moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
   }

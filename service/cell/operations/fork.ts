@@ -36,7 +36,7 @@ export const fork: OperationKind = {
   errorOf: captureOrStartError,
 }
 
-/** A held source could not be used, or release its capacity, while the fork waits for capacity. */
+/** Captures before the fork waits for capacity: during that wait, a held source could neither be used nor release its capacity. */
 export const preCapture: OperationKind = { ...fork, drive: async (job) => void (await capture(job, true)) }
 
 async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
@@ -55,22 +55,22 @@ async function capture(job: Job, then_waits: boolean): Promise<MachineRow> {
   const save = async (tx: Tx) => {
     if (info !== null) await insertCheckpoint(tx, cell, operation, info, { kind: 'fork', label: null, expires_at: null })
     await commitServed(tx, cell, served, now)
-    await releaseHold(tx, operation, source.id) // forks that joined after the copy are handed the source
+    await releaseHold(tx, operation, source.id) // forks that joined after the copy get the source next
     if (then_waits) await requeue(tx, operation)
     return moveWorkspace(tx, target, 'captured', now, { checkpoint_id: info?.checkpoint_id ?? null })
   }
   const captured = await asAttempt(cell.db, operation, now, save, { step: CAPTURED, progress: operation.progress })
-  // Admission of the source reopens once this is read; nothing of the target waits for it.
-  void cell.table.fresh(source.id).catch(() => undefined) // LISTEN reports it too, and retries on failure
+  // Admission of the source reopens once this row is read. The target does not wait for the read.
+  void cell.table.fresh(source.id).catch(() => undefined) // LISTEN also reports the row, and retries after a failure
   return captured
 }
 
-/** The source was reset while it was suspended: the copy is as blank. */
+/** Whether the source was reset while it was suspended. Source and copy are blank in this case. */
 function isBlank(source: MachineRow): boolean {
   return source.observed_state === 'suspended' && source.checkpoint_id === null
 }
 
-/** An earlier attempt may have left the source paused, and a capture that no row names. */
+/** An earlier attempt may have left a capture without a row, and the source paused. The source is unpaused before the next capture. */
 async function wakeAfterEarlier(job: Job, source: MachineRow, target: MachineRow): Promise<void> {
   await takeOver(job, source.id, source.ownership_epoch)
   await takeOver(job, target.id, target.ownership_epoch + 1)
@@ -101,7 +101,7 @@ function sourceOf(job: Job): string {
   return source_workspace_id
 }
 
-/** The target keeps its capture, and an open restores it. */
+/** The target retains its capture: an open of the target restores it. */
 async function undoCaptured(job: Job, target: MachineRow, error: OperationError): Promise<void> {
   await stopAttempt(job, target, 'stop-undo')
   const now = job.cell.clock.now()

@@ -33,7 +33,7 @@ export interface CellContext {
   secrets: Pick<Secrets, 'valuesFor' | 'trust'>
   trees: Trees
   executions: Pick<Executions, 'recover' | 'endAbandoned'>
-  /** Absent or empty: no uploads are kept. */
+  /** Absent or empty: this installation stores no uploads. */
   uploads_dir?: string
   log: Logger
 }
@@ -41,17 +41,17 @@ export interface CellContext {
 export interface Job {
   cell: CellContext
   operation: OpenOperation
-  /** undefined before the claim. */
+  /** The workspace's row as claimed; undefined before the claim. */
   seen?: MachineRow
   signal: AbortSignal
-  /** The guest's start-up may take long: the job gives up its permit. */
+  /** Releases the permit of the job, because the guest's start-up may take long. */
   waitsForGuest?: () => void
 }
 
 export interface OperationKind {
-  /** Safe to run again from any point. */
+  /** Must be safe to repeat from any point. */
   drive(job: Job): Promise<void>
-  /** Leaves the workspace as it was. Never runs after the commit. null: the operation only goes forward. */
+  /** Restores the state before the operation; never runs after the commit. null: the operation cannot be undone. */
   undo: ((job: Job, error: OperationError) => Promise<void>) | null
   errorOf(failure: HostFailure): OperationError
 }
@@ -60,9 +60,9 @@ const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
 
 /**
- * A retry has the same fence and step: it joins a call that may still run. A refused fence means that a later attempt or operation has
+ * A retry has the same fence and step, so it joins a call that may still run. A refused fence means that a later attempt or operation has
  * taken over.
- * @param step two calls of an attempt with one name count as one
+ * @param step differs for each call of an attempt: two calls with one name count as one
  */
 export async function callHost<T>(
   job: Job,
@@ -96,30 +96,32 @@ export async function callHostUnless(job: Job, excused: readonly string[], ...re
 }
 type AskTail<T> = Parameters<typeof callHost<T>> extends [Job, ...infer Tail] ? Tail : never
 
-/** The claim keeps every other writer from changing the machine. */
+/** The row needs no further read: the claim prevents every other writer from changing the machine. */
 export async function claimedRow(job: Job): Promise<MachineRow> {
   return job.seen ?? (await readMachineRow(job.cell.db, job.operation.workspace_id))
 }
 
-/** First in later attempts: ends or joins the calls of an earlier one on the host. */
+/** The first call of a later attempt: ends or joins the calls of an earlier attempt on the host. */
 export async function takeOver(job: Job, workspace_id: string, epoch: number): Promise<void> {
   await callHost(job, workspace_id, 'fence', epoch, (fence) => job.cell.host.fence(fence))
 }
 
-/** Time for running calls to end. Longer calls and streams are silent during the capture. The commit ends them; without one they go on. */
+/**
+ * Time for running calls to end. Longer calls and streams are silent during the capture; a commit ends them, and otherwise they continue.
+ */
 const DRAIN_MS = 1000
 
-/** The closed admission must be in memory before admitted calls can drain. */
+/** Reads the closed admission into memory first: otherwise further calls would be admitted, and the calls could not drain. */
 export async function prepareCapture(job: Job, workspace_id: string): Promise<void> {
   const { cell } = job
   const entry = await cell.table.fresh(workspace_id)
-  // A wake that was cut short may have left a machine that the workspace never owned.
+  // An interrupted wake may have left a machine that the workspace never owned. The machine is stopped.
   if (entry?.residency === 'restoring') {
     const machine_epoch = entry.ownership_epoch
     await callHost(job, workspace_id, 'stop-unborn', machine_epoch, (fence) => cell.host.stop({ ...fence, machine_epoch }))
   }
   await cell.parking.thawForOperation(workspace_id, async ({ epoch }) => {
-    // A dead machine fails the capture later.
+    // A machine that has ended is ignored here, because the capture fails later.
     await callHostUnless(job, ['not_running', 'not_found'], workspace_id, 'thaw', epoch, (fence) => cell.host.thaw(fence))
   })
   await cell.table.activity.drained(workspace_id, DRAIN_MS)
@@ -130,7 +132,7 @@ export async function findMachine(job: Job, workspace_id: string): Promise<Machi
   return machines.find((machine) => isWorkspace(machine) && machine.subject.id === workspace_id)
 }
 
-/** After a failure the reconciler removes the rest. */
+/** Cleanup whose failure is ignored, because the reconciler removes the rest. */
 export async function tidy(job: Job, what: string, work: () => Promise<void>): Promise<void> {
   try {
     await work()

@@ -8,7 +8,7 @@ export interface Joined {
   target: MachineRow
 }
 
-/** The next capture serves further forks. */
+/** The most forks of one capture. The next capture serves further forks. */
 const JOINED_MAX = 16
 
 export async function listJoined(db: Db, source_workspace_id: string, holder_id: string): Promise<Joined[]> {

@@ -14,7 +14,7 @@ test('a layer snapshot captures the disk of a running workspace, which runs on, 
     ['succeeded', { checkpoint_id: row.id }, 'layer', 'tools installed', '', null],
   )
   assert.equal((await world.workspace(workspace_id)).observed_state, 'running')
-  // A suspend must not supersede a checkpoint that a caller wanted to keep.
+  // A suspend must not delete a checkpoint that a caller wanted to retain.
   await world.ended(await world.operate(workspace_id, 'suspend'))
   await process.engine.watch()?.sweep()
   const kept = async () => (await world.host.inventory()).files.flatMap(({ checkpoints }) => checkpoints)

@@ -16,7 +16,7 @@ import {
 } from './store.ts'
 import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-// Transactions of store.ts in one statement, for a latency-critical path.
+// Transactions of store.ts, each in one statement to reduce latency.
 
 export async function moveAsAttempt(
   db: Db,
@@ -56,7 +56,7 @@ export async function claimAndMove(
   return rows[0] && { operation: rows[0], seen: movedRow(move) }
 }
 
-// A statement that reads every column is not kept prepared (db/watched-pool.ts).
+// Columns are listed by name: a statement that reads every column does not stay prepared (db/watched-pool.ts).
 const TAKEN_COLUMNS = sql.join(OPERATION_COLUMNS.map((name) => sql.ref(name.replace('o.', 'taken.'))))
 const IS_FOUND = sql<boolean>`exists (select from found)`
 
@@ -65,8 +65,8 @@ function held(db: Db, { id }: OpenOperation) {
 }
 
 /**
- * Changes both rows or none. Locks the operation before the workspace, as all transactions (store.ts).
- * @param taken changes the operation, if IS_FOUND, and returns it
+ * Changes both rows or none. Locks the operation before the workspace, like all transactions (store.ts).
+ * @param taken the statement that changes the operation if IS_FOUND holds, and returns it
  */
 function withMove(db: Db, held: Expression<unknown>, move: Move, now: Date, taken: RawBuilder<unknown>): RawBuilder<unknown> {
   const is_held = sql<boolean>`exists (select from held)`

@@ -44,7 +44,7 @@ export const open: OperationKind = {
   errorOf: startError,
 }
 
-/** The disk alone, or a blank machine, would not be the copy. */
+/** Restores the capture with its memory: a boot of its disk, or a blank machine, would not be the copy. */
 async function restoreCapture(job: Job, seen: MachineRow, checkpoint_id: string): Promise<void> {
   const machine = await callHost(job, seen.id, 'restore', seen.ownership_epoch + 1, (fence) =>
     job.cell.host.restore(restoreRequest(fence, seen, checkpoint_id, { renew_identity: true })),
@@ -52,13 +52,13 @@ async function restoreCapture(job: Job, seen: MachineRow, checkpoint_id: string)
   await completeRunning(job, await commitRunning(job, seen, machine, END, await howItBegan(job, seen)), machine, END)
 }
 
-/** An earlier attempt may have started a machine without committing it. */
+/** Stops a machine that an earlier attempt may have started without committing it. */
 export async function clearEarlier(job: Job, seen: MachineRow): Promise<void> {
   await takeOver(job, seen.id, seen.ownership_epoch + 1)
   await stopAttempt(job, seen, 'stop-earlier')
 }
 
-/** An operation that was never claimed started nothing. */
+/** Does nothing for an operation that was never claimed, because it started no machine. */
 export async function stopAttempt(job: Job, seen: MachineRow, step: 'stop-earlier' | 'stop-undo'): Promise<void> {
   if (job.operation.attempt === 0) return
   await callHost(job, seen.id, step, seen.ownership_epoch + 1, (fence) => job.cell.host.stop(fence))

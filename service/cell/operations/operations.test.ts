@@ -237,7 +237,7 @@ test('a killed machine is failed at once, and an open continues from its current
   const { table } = await world.startProcess()
   const { workspace_id, operation_id } = await world.open()
   await world.ended(operation_id)
-  // A process that does not know the machine yet would not record its death.
+  // Waits until the process has the machine in its table: otherwise the process would not record the machine's death.
   await world.until(async () => (await table.fresh(workspace_id))?.machine ?? undefined)
   const entry = table.get(workspace_id)
   world.host.guest(workspace_id).files.set('/kept', 'yes')

@@ -10,8 +10,8 @@ const RETRY_MS = 500
 const PROBE_MS = 5000
 
 /**
- * The server releases the advisory lock when the process or connection ends: a waiting process gets it without polling. After a lost
- * connection, work in progress can commit nothing, because every commit names its attempt.
+ * The server releases the advisory lock when the process or connection ends, and a waiting process gets the lock without polling. Work
+ * that continues after a lost connection can commit nothing, because every commit names its attempt.
  * @param won is called each time the lock is acquired; its signal fires when the lock is lost
  */
 export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal: AbortSignal) => void): Ownership {
@@ -28,7 +28,7 @@ export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal:
       client = null
       controller.abort(new Error('The cell is no longer ours'))
       clearInterval(probe)
-      void connection.end().catch(() => undefined) // it is broken already
+      void connection.end().catch(() => undefined) // the connection is broken already
       if (!closed) retry = setTimeout(contend, RETRY_MS)
     }
     let probe: NodeJS.Timeout | undefined
@@ -55,7 +55,7 @@ export function ownCell(options: DatabaseOptions, cell_id: string, won: (signal:
 
 async function lock(connection: pg.Client, cell_id: string): Promise<void> {
   await connection.connect()
-  // A server that cannot reach this process must not keep the lock for the default two hours.
+  // Without these settings, a server that cannot reach this process would hold the lock for the default two hours.
   await connection.query('set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3')
   await connection.query("select pg_advisory_lock(hashtextextended('berth cell ' || $1, 0))", [cell_id])
 }

@@ -24,8 +24,8 @@ export type OtherOperation = Pick<OpenOperation, 'id' | 'kind' | 'attempt'> & { 
 const OPEN_OPERATIONS_MAX = 2000
 
 /**
- * One statement, for latency. At the limit, operations that wait for capacity are dropped first, fairly between organizations: however many
- * wait, they block no other operation.
+ * One statement, for latency. Above the limit, operations that wait for capacity are dropped first, fairly between organizations. So they
+ * block no other operation, however many wait.
  */
 export async function listOpen(db: Db, cell_id: string): Promise<Open> {
   const rows = await db
@@ -54,7 +54,7 @@ export async function listOpen(db: Db, cell_id: string): Promise<Open> {
 const IS_NOT_WAITING = sql<boolean>`(o.step is distinct from ${sql.lit(WAITS_FOR_CAPTURE)} or exists (
   select from workspace_holds h where h.operation_id = o.id and h.workspace_id = o.source_workspace_id))`
 
-/** The query guarantees the casts. */
+/** The casts are safe, because the query selects these columns. */
 function queuedOf(row: object): Queued {
   const operation = row as OpenOperation
   return { operation: operationOf(operation), row: machineRow({ ...(row as MachineColumns), id: operation.workspace_id }) }
@@ -68,7 +68,7 @@ function operationOf(row: OpenOperation): OpenOperation {
 }
 
 const GIVEN_MAX = 1000
-/** No operation waits longer. */
+/** The longest wait for capacity. */
 const GIVEN_MS = LIMITS.wait.capacity_wait_seconds * 1000
 
 export async function readGiven(
@@ -77,7 +77,8 @@ export async function readGiven(
   kinds: readonly OperationKind[],
   now: Date,
 ): Promise<{ organization_id: string; memory_mib: number }[]> {
-  // An operation granted in this period has waited no longer than the period. Ids are ordered by time: the key finds them.
+  // An operation granted in this period has waited no longer than the period. Ids are ordered by time, so the primary key finds these
+  // operations.
   const oldest = v7({ msecs: Math.max(now.getTime() - 2 * GIVEN_MS, 0), seq: 0, random: new Uint8Array(16) })
   const rows = await db
     .selectFrom('operations as o')
@@ -94,7 +95,7 @@ export async function readGiven(
   return rows.reverse()
 }
 
-/** The part before the wait for capacity is done. */
+/** For an operation whose part before the wait for capacity is done. */
 export async function requeue(tx: Tx, { id }: OpenOperation): Promise<void> {
   await tx.updateTable('operations').set({ state: 'queued', started_at: null }).where('id', '=', id).execute()
 }
@@ -125,7 +126,7 @@ export async function updatePendingReason(db: Db, { id }: OpenOperation, now: Da
     .execute()
 }
 
-/** The attempt does not count against the operation. */
+/** Counts the refusal, which is subtracted from the operation's attempts. */
 export async function recordNoCapacity(db: Db, operation: OpenOperation): Promise<void> {
   const no_room = (operation.progress.no_room ?? 0) + 1
   await ofAttempt(db, operation)

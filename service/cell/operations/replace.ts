@@ -14,7 +14,7 @@ import type { Tx } from '../../db/reader.ts'
 import { readMachineRow, isHibernated, type MachineRow } from '../machines/machine-row-store.ts'
 import { unpause, wakeAfterEarlier } from './suspend.ts'
 
-/** The content is committed; the machines are not exchanged yet. */
+/** The new content is committed, and the old machine still has to be replaced. */
 const REPLACED = 'replaced'
 
 /** The workspace does not run: only `finishing` is left. */
@@ -24,10 +24,10 @@ const DAY_MS = 24 * 3600_000
 
 export interface Content {
   checkpoint_id: string
-  /** It has no row yet. */
+  /** Set if the checkpoint has no row yet. */
   made?: CheckpointInfo
   made_as?: 'suspend' | 'fork'
-  /** Repeated adoptions would fill the pool with earlier checkpoints. */
+  /** Earlier checkpoints are superseded: repeated adoptions would fill the pool with them. */
   supersedes?: true
   /** Set if the memory comes from another workspace. */
   startup?: StartupState
@@ -35,12 +35,12 @@ export interface Content {
 
 export interface Replacement {
   replaced: Extract<MachineEvent, 'reset' | 'restored'>
-  /** null: only the template. */
+  /** @returns null if the new content is only the template */
   contentOf(job: Job, seen: MachineRow): Promise<Content | null>
   committing?(tx: Tx, job: Job): Promise<void>
-  /** Sets other captured machines going again, after a failure before the commit. */
+  /** Unpauses other captured machines after a failure before the commit. */
   undone?(job: Job): Promise<void>
-  /** Runs again if it was cut off. */
+  /** Runs again after an interruption. */
   finishing?(job: Job): Promise<void>
   start(job: Job, seen: MachineRow, end: RunningEnd): Promise<void>
   start_failed: Extract<MachineEvent, 'start_failed' | 'resume_undone'>
@@ -49,7 +49,7 @@ export interface Replacement {
   points: Record<'close' | 'capture' | 'commit' | 'stop' | 'start', FailpointName>
 }
 
-/** The old content stays restorable for seven days. */
+/** The old content becomes a recovery checkpoint, which can be restored for seven days. */
 export function replacement(kind: Replacement): OperationKind {
   return {
     async drive(job) {
@@ -74,7 +74,7 @@ function endOf({ operation }: Job, kind: Replacement): RunningEnd {
   return { ...kind.end, ...last, result: { recovery_checkpoint_id: operation.progress.recovery_checkpoint_id ?? null } }
 }
 
-/** @returns null: a suspended workspace stays suspended, and the operation has ended */
+/** @returns null if the workspace is suspended: it remains so, and the operation has ended */
 async function replace(job: Job, kind: Replacement): Promise<MachineRow | null> {
   const { cell, operation } = job
   const seen = await claimedRow(job)
@@ -101,7 +101,7 @@ function capture(job: Job, seen: MachineRow, content: Content | null): Promise<C
   )
 }
 
-/** @returns null if the host has no disk */
+/** @returns null if the host has no disk of the workspace */
 async function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo | null> {
   const { disk } = seen
   if (disk === null) return null
@@ -136,7 +136,7 @@ async function commitReplaced(
   return row
 }
 
-/** Suspended content is a checkpoint already. @param captured the disk of a failed workspace */
+/** Makes no capture of a suspended workspace: its content is a checkpoint already. @param captured the disk of a failed workspace */
 async function commitAsleep(
   job: Job,
   kind: Replacement,
@@ -215,7 +215,7 @@ function expiry(now: Date): Date {
   return new Date(now.getTime() + LIMITS.workspace.recovery_checkpoint_days * DAY_MS)
 }
 
-/** The paused machine must never run again. Its disk is deleted once the new machine is the workspace's. */
+/** Stops the paused machine, which must never run again. Its disk is deleted once the workspace has the new machine. */
 async function startNew(job: Job, kind: Replacement, seen: MachineRow): Promise<void> {
   const { cell, operation } = job
   const epoch = seen.ownership_epoch
@@ -234,12 +234,12 @@ async function undoCapture(job: Job, kind: Replacement, seen: MachineRow, error:
   const now = cell.clock.now()
   await endAttempt(cell.db, operation, now, { state: 'failed', error }, async (tx) => {
     if (!alive) await moveWorkspace(tx, seen, 'lost', now, { grants: null })
-    // A restore wanted the workspace to run: an open can still start it.
+    // The caller of a restore wants the workspace to run, so an open can still start it.
     if (seen.observed_state === 'failed') await moveWorkspace(tx, seen, 'start_failed', now, { desired_state: 'running' })
   })
 }
 
-/** An open or a resume retries the new content; the recovery checkpoint restores the old one. */
+/** An open or a resume retries the new content. A restore of the recovery checkpoint brings back the old content. */
 async function undoStart(job: Job, kind: Replacement, seen: MachineRow, error: OperationError): Promise<void> {
   const { cell, operation } = job
   await callHost(job, seen.id, 'stop-undo', seen.ownership_epoch, (fence) => cell.host.stop(fence))

@@ -8,7 +8,7 @@ import { commitRunning, completeRunning, howItBegan } from './running.ts'
 import { type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 import { workspaceSubject } from '../host/subject.ts'
 
-/** The checkpoint is only read. */
+/** A restore only reads the checkpoint and never changes it. */
 export const restore = replacement({
   replaced: 'restored',
   contentOf: (job, seen) => (job.operation.input['memory'] === false ? withoutMemory(job, seen) : withMemory(job, seen)),
@@ -26,7 +26,7 @@ export const restore = replacement({
   points: { close: 'restore.V2', capture: 'restore.V3', commit: 'restore.V5', stop: 'restore.V6', start: 'restore.V6a' },
 })
 
-/** Refuses before any change. */
+/** Checks the memory of the checkpoint, in order to refuse before any change. */
 async function withMemory(job: Job, { id }: MachineRow): Promise<Content> {
   const checkpoint_id = wantedCheckpoint(job)
   const { files } = await callHost(job, id, 'inventory', 0, () => job.cell.host.inventory())
@@ -38,7 +38,7 @@ async function withMemory(job: Job, { id }: MachineRow): Promise<Content> {
   throw new Refused(memoryError(missing_features === undefined ? told : { ...told, missing_features }))
 }
 
-/** The machine boots on a copy without memory. The checkpoint keeps its memory: a later host may restore it. */
+/** The machine boots on a copy without memory. The memory of the checkpoint is not deleted, because a later host may restore it. */
 async function withoutMemory(job: Job, seen: MachineRow): Promise<Content> {
   const source = { source: workspaceSubject(seen.id), source_checkpoint_id: wantedCheckpoint(job) }
   const checkpoint_id = job.cell.ids.next()

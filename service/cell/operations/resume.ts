@@ -16,7 +16,7 @@ const END: RunningEnd = {
   result: {},
 }
 
-/** The checkpoint stays until the next one is committed. */
+/** The checkpoint is not deleted before the next one is committed. */
 export const resume: OperationKind = {
   async drive(job) {
     if (job.operation.step === COMMITTED) return completeEarlier(job, END)
@@ -38,7 +38,7 @@ export const resume: OperationKind = {
   errorOf: startError,
 }
 
-/** A workspace that was reset while it was suspended starts blank. */
+/** Restores the checkpoint. A workspace that was reset while it was suspended has none and starts blank. */
 function bringBack(job: Job, seen: MachineRow): Promise<Machine> {
   const { host } = job.cell
   const epoch = seen.ownership_epoch + 1

@@ -29,7 +29,7 @@ export function launch(options: RunnerOptions, state: State, job: Job, { known, 
   run(options, state, job.operation, { group: known.group, organization_id }, signals, async (waitsForGuest) => {
     try {
       if ((await attempt({ ...job, waitsForGuest }, known)) === 'lost') options.leftovers()
-      if (known.waits_after) state.left_some = true // the write that ends it sends no notification to this process
+      if (known.waits_after) state.left_some = true // the write that ends this job sends no notification to this process
     } finally {
       state.ahead.delete(job.operation.id)
     }
@@ -54,7 +54,7 @@ export function run(options: RunnerOptions, state: State, operation: Taken, plac
       if (!(error instanceof LostRace)) scheduleRetry(options, state, operation, error)
     }
     state.jobs.delete(operation.id)
-    options.cell.room.released() // it may have released capacity, or its reservation
+    options.cell.room.released() // the job may have released capacity, or its reservation
     signals.ended()
   }
   const { promise: entered, resolve: enter } = Promise.withResolvers<void>()
@@ -62,7 +62,7 @@ export function run(options: RunnerOptions, state: State, operation: Taken, plac
   enter()
 }
 
-/** Schedules another attempt: the failure says nothing about the operation (database away, our own mistake). */
+/** Schedules another attempt after a failure that the operation did not cause (database unavailable, error of the service). */
 export function scheduleRetry(options: RunnerOptions, state: State, operation: Taken, error: unknown): void {
   if (options.signal.aborted) return
   const { log } = options.cell

@@ -41,11 +41,14 @@ export async function runPass(options: RunnerOptions, state: State, signals: Sig
 
 interface ScheduledOperation {
   queued: Queued
-  /** null: it needs no capacity. */
+  /** null: the operation needs no capacity. */
   want: OperationCapacityRequest | null
 }
 
-/** Orders requests for capacity by fair share among their positions; other operations keep theirs. Operations without a permit wait. */
+/**
+ * Orders requests for capacity by fair share among the positions that they occupy. Other operations do not move. Operations without a
+ * permit wait.
+ */
 function inFairOrder(options: RunnerOptions, state: State, open: Queued[]): ScheduledOperation[] {
   const placed = open.filter((queued) => {
     const place = placeOf(queued)
@@ -58,7 +61,7 @@ function inFairOrder(options: RunnerOptions, state: State, open: Queued[]): Sche
   }))
   const owners = new Map(turns.flatMap((turn) => (turn.want === null ? [] : [[turn.want.id, turn] as const])))
   const asking = [...state.ahead.values(), ...turns.flatMap(({ want }) => (want === null ? [] : [want]))]
-  // An operation without a permit could not use capacity that is reserved for it.
+  // Without a free permit nothing is reserved for operations: they could not use the capacity.
   const ordered = options.cell.room.setQueue(asking, freePermits(options, state, 'start'))
   const next = ordered.filter(({ id }) => owners.has(id)).values()
   return turns.map((turn) => (turn.want === null ? turn : (owners.get(next.next().value?.id ?? '') ?? turn)))
@@ -103,7 +106,7 @@ async function beginOne(
   else await beginWithRoom(options, state, job, known, want, begin, signals)
 }
 
-/** Begins the operation if it gets capacity. Otherwise it waits, and the evictor may free capacity for it. */
+/** Begins the operation if it gets capacity. Otherwise the operation waits, and the evictor may free capacity for it. */
 async function beginWithRoom(
   options: RunnerOptions,
   state: State,
@@ -121,7 +124,7 @@ async function beginWithRoom(
   const host = cell.room.capacity()
   const refuseIt = async (error: OperationError) => {
     if (operation.attempt === 0) return refuse(job, known.kind, error)
-    // Undoing the captured part calls the host, which may be away: no other operation may wait for that.
+    // The undo calls the host, which may not answer. It runs as a job, so that no other operation waits for the call.
     run(options, state, operation, { group: known.group, organization_id }, signals, () => refuse(job, known.kind, error))
   }
   const answer = host === null ? null : admit({ required, host, created_at, now })
@@ -141,7 +144,7 @@ async function beginWithRoom(
   }
   let { deadline_at } = answer
   if (!known.starts) {
-    // App, "Capacity wait": only open, resume and fork wait long. A replacement blocks its workspace, so it waits briefly.
+    // Only open, resume and fork wait long (App, "Capacity wait"). A replacement blocks its workspace, so it waits briefly.
     deadline_at = new Date(created_at.getTime() + LIMITS.idle.wake_seconds_max * 1000)
     if (now >= deadline_at || !cell.room.isReachable(want)) {
       cell.room.withdraw(want.id)
@@ -179,7 +182,7 @@ async function beginOthers(options: RunnerOptions, state: State, others: readonl
     if (state.jobs.has(other.id) || isWaiting(state, other.id)) continue
     const place = placeOfOther(other)
     if (place === undefined) await giveUp(options.cell, other)
-    // The end of the capture wakes the runner.
+    // A build with a running capture is skipped, because the end of the capture wakes the runner.
     else if (capturing.has(other.subject_id) || !mayBegin(options, state, place)) state.left_some = true
     else if (isBuild(other)) run(options, state, other, place, signals, () => workOnBuild(options.cell, other, options.signal))
     else run(options, state, other, place, signals, () => workOnVolume(options.cell, other, options.signal))

@@ -3,9 +3,9 @@ import type { OperationCapacityRequest } from './capacity-requests.ts'
 
 export type Group = KnownKind['group'] | 'volume' | 'build' | 'startup'
 
-/** Start-ups have no limit: each only waits for its guest. */
+/** The most jobs of each group. Start-ups have no limit, because they only wait for their guests. */
 const GROUPS: Record<Group, number> = { start: 8, suspend: 4, delete: 8, volume: 4, build: 3, startup: Number.MAX_SAFE_INTEGER }
-/** A lost notification delays work by this at most. */
+/** Time between passes. A lost notification delays an operation by at most this. */
 const PASS_MS = 15_000
 export const RETRY_MS_MIN = 100
 
@@ -18,14 +18,14 @@ interface RunningJob {
 
 export interface State {
   jobs: Map<string, RunningJob>
-  /** Operations whose last attempt failed. */
+  /** Operations whose last attempt failed, with the time of the next attempt. */
   waiting: Map<string, { wait_ms: number; until_ms: number }>
-  /** They capture before they wait for capacity. Released capacity is reserved for them, too. */
+  /** Requests of operations that capture before they wait for capacity. Released capacity is reserved for these requests, too. */
   ahead: Map<string, OperationCapacityRequest>
-  /** The resources that each waiting operation was last told are short. */
+  /** For each waiting operation, the short resources that were last written to its row. */
   told: Map<string, string>
   deadline_at: Date | null
-  /** Operations still wait for capacity or for a permit. */
+  /** True while operations wait for capacity or for a permit. */
   left_some: boolean
   draining: boolean
 }
@@ -34,7 +34,7 @@ export function newState(): State {
   return { jobs: new Map(), waiting: new Map(), ahead: new Map(), told: new Map(), deadline_at: null, left_some: false, draining: false }
 }
 
-/** A retry that already runs wakes the runner itself when it ends. */
+/** The time until the next pass. A retry that already runs is left out, because its end wakes the runner. */
 export function nextPassMs(
   { jobs, waiting, deadline_at }: Pick<State, 'waiting' | 'deadline_at'> & { jobs: Map<string, unknown> },
   now: Date,
@@ -56,13 +56,13 @@ export function freePermits({ groups }: { groups?: Groups }, state: State, group
   return (groups?.[group] ?? GROUPS[group]) - countJobs(state, { group })
 }
 
-/** The last permit is for an organization that has none: other jobs may keep theirs for hours. */
+/** The last free permit is for an organization without a permit: the jobs of other organizations may run for hours. */
 export function mayBegin(options: { groups?: Groups }, state: State, place: PermitRequest): boolean {
   const free = freePermits(options, state, place.group)
   return free > 1 || (free === 1 && countJobs(state, place) === 0)
 }
 
-/** Organizations with the fewest permits first, counting their earlier waiting operations. Stable. */
+/** Organizations with the fewest permits come first; their earlier waiting operations are counted as permits. Equals keep their order. */
 export function inFairShares<T>(state: State, waiting: readonly T[], placeOf: (one: T) => PermitRequest | undefined): T[] {
   const counts = new Map<string, number>()
   const ranked = waiting.map((one) => {

@@ -24,21 +24,21 @@ export interface Runner {
   state(): object
 }
 
-/** A failed pass is repeated: the database may have been away for a moment. */
+/** A failed pass is repeated after this time: the database may have been unavailable for a moment. */
 const LOOK_FAILED_MS = 1000
 
 interface PassLoop {
   readonly options: RunnerOptions
   readonly state: State
   readonly signals: Signals
-  /** Resolves after the pass under way and the requested one; null: no pass runs. */
+  /** Resolves after the running pass and the requested one; null: no pass runs. */
   current: Promise<void> | null
   /** The requested pass, which has not begun; null: none. */
   next: PromiseWithResolvers<void> | null
   timer: NodeJS.Timeout | undefined
 }
 
-/** Runs the operations of one cell. The workspace holds, not this loop, allow one operation per workspace at a time. */
+/** Runs the operations of one cell. Not this loop but the workspace holds ensure one operation per workspace at a time. */
 export function startRunner(options: RunnerOptions): Runner {
   const { cell, signal } = options
   const state = newState()
@@ -112,10 +112,7 @@ function schedule(loop: PassLoop, ms: number): void {
   loop.timer.unref()
 }
 
-/**
- * A finished job may free capacity that a running pass counted as used: pass again. Otherwise skip the pass; it would only delay the
- * reply.
- */
+/** Runs a pass if operations wait, or if a running pass counted the job's capacity as used. Any other pass would only delay the reply. */
 function jobEnded(loop: PassLoop): void {
   const { state } = loop
   if (loop.current !== null || state.left_some || state.waiting.size > 0) wake(loop)
@@ -129,7 +126,7 @@ async function idle(loop: PassLoop): Promise<void> {
   }
 }
 
-/** Does not wait for start-ups: they go on in their machines, and the next process of the cell waits for them. */
+/** Does not wait for start-ups: they continue in their machines, and the next process of the cell waits for them. */
 async function settled(loop: PassLoop): Promise<void> {
   for (;;) {
     await loop.current

@@ -10,7 +10,7 @@ import { startsUp, startUp } from './startup.ts'
 import { endAttempt, finish, moveWorkspace, type Move } from './store.ts'
 import { readMachineRow, type MachineRow } from '../machines/machine-row-store.ts'
 
-/** From here on the operation only goes forward. */
+/** The step from which on the operation is never undone. */
 export const COMMITTED = 'committed'
 
 /** `boots`: no memory was restored. `is_ready`: a warm machine has already started up. */
@@ -24,12 +24,15 @@ export interface RunningEnd {
   before_commit: FailpointName
   before_connect: FailpointName
   before_success?: FailpointName
-  /** Runs again if it was cut off. */
+  /** Runs again after an interruption. */
   finishing?(job: Job): Promise<void>
   result: Record<string, unknown>
 }
 
-/** Without restored processes, packets may leave at once: one commit ends the operation. @param from_disk null: a blank disk */
+/**
+ * Starts a machine without restored processes. Its packets may leave at once, so one commit ends the operation. @param from_disk null: a
+ * blank disk
+ */
 export async function startRunning(job: Job, seen: MachineRow, epoch: number, from_disk: string | null, end: RunningEnd): Promise<void> {
   const { cell, operation } = job
   const machine = await callHost(job, seen.id, 'start', epoch, (fence) =>
@@ -43,7 +46,7 @@ export async function startRunning(job: Job, seen: MachineRow, epoch: number, fr
   const result = { ...end.result, ownership_epoch: machine.epoch, ...leftOut(seen, machine) }
   const row = await moveAndEnd(cell.db, operation, now, { state: 'succeeded', result }, moveToRunning(seen, machine, end, now))
   showMachine(job, machine)
-  // A death that was reported before the row had this epoch was not recorded.
+  // Records a death that was reported before the row had this epoch, and so was not recorded.
   if (cell.table.isDead(seen.id, machine.fence))
     await cell.db.transaction().execute((tx) => moveWorkspace(tx, row, 'died', now, { grants: null }))
   await openAdmission(job, seen.id)
@@ -62,7 +65,7 @@ async function openAdmission({ cell }: Job, workspace_id: string): Promise<void>
   if (entry?.machine?.state === 'running') cell.agents.greet(entry.id, entry.machine, entry.gone)
 }
 
-/** Packets leave only after the commit: a restored guest continues by itself, and the next attempt must not send its packets again. */
+/** Commits before packets may leave: a restored guest continues by itself, and the next attempt must not send its packets again. */
 export async function commitRunning(job: Job, seen: MachineRow, machine: Machine, end: RunningEnd, how: Began): Promise<MachineRow> {
   const { cell, operation } = job
   await failpoint(end.before_commit)
@@ -98,7 +101,7 @@ function moveToRunning(seen: MachineRow, machine: Machine, end: RunningEnd, now:
   return { seen, event: end.event, changes }
 }
 
-/** The attempt is undone like any other. */
+/** The machine died before the commit, so the attempt is undone like any other. */
 const DIED_EARLY = operationError('dependency_failed', 'The machine ended while it was being started', { reason: 'died' })
 
 export function showMachine(job: Job, machine: Machine): void {
@@ -128,7 +131,7 @@ export async function completeEarlier(job: Job, end: RunningEnd): Promise<void> 
 
 const DEAD = ['not_running', 'not_found'] as const
 
-/** Died before admission opened. */
+/** Fails the operation, because the machine died before admission opened. */
 async function endedSince(job: Job, row: MachineRow): Promise<void> {
   const { cell, operation } = job
   const now = cell.clock.now()

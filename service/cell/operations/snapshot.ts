@@ -10,7 +10,7 @@ import { workspaceSubject } from '../host/subject.ts'
 
 export const snapshot = copying('snapshot', capture)
 
-/** Other machines start from it; no restore uses it. */
+/** Captures the disk alone. Other machines start from this layer; no restore uses it. */
 export const layerSnapshot = copying('layer', captureDisk)
 
 type Capture = (job: Job, seen: MachineRow) => Promise<CheckpointInfo>
@@ -52,7 +52,7 @@ function capture(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
 }
 
 function captureDisk(job: Job, seen: MachineRow): Promise<CheckpointInfo> {
-  if (seen.observed_state !== 'running') throw new Refused(NOT_RUNNING) // it has ended since the request
+  if (seen.observed_state !== 'running') throw new Refused(NOT_RUNNING) // the machine has ended since the request
   return isHibernated(seen) ? copyCheckpoint(job, seen, { disk_only: true }) : captureMachine(job, seen, { disk_only: true })
 }
 

@@ -25,10 +25,10 @@ export class MachineEnded extends Error {
 }
 
 const LOOK_MS_MAX = 500
-/** By then the agent's liveness probe would have ended the machine. */
+/** Failed calls are repeated for this time. Afterwards, the agent's liveness probe would have ended the machine. */
 const TROUBLE_MS_MAX = 60_000
 
-/** The machine may hibernate between calls. */
+/** Each call looks up the machine again, because it may hibernate between calls. */
 export function guestOf(job: Job, row: MachineRow): StartupGuest {
   return {
     start: (session) => startSession(job, row, session),
@@ -39,7 +39,7 @@ export function guestOf(job: Job, row: MachineRow): StartupGuest {
   }
 }
 
-/** Returns an earlier attempt's session as it is. */
+/** Returns the session of an earlier attempt unchanged, if there is one. */
 async function startSession(job: Job, row: MachineRow, { asked_env, needs, ...session }: StepSession): Promise<ExecSession> {
   const entry = await entryOf(job, row)
   const { values, authority } = await job.cell.secrets.valuesFor(entry, 'exec', []).catch(refuseSecrets)
@@ -81,7 +81,7 @@ export async function readTail(link: AgentLink, session: ExecSession, bounds: Ca
   return text(Buffer.concat([...parts.stdout, ...parts.stderr]))
 }
 
-/** The exit code is reported even without the output. */
+/** Returns no output if the output cannot be read, so that the exit code is still reported. */
 export async function shown(tail: Promise<string>): Promise<string> {
   try {
     return await tail
@@ -95,7 +95,7 @@ function text(bytes: Buffer): string {
   return bytes.subarray(-LIMITS.startup.output_tail_bytes).toString('utf8').replaceAll('\0', '\ufffd').toWellFormed()
 }
 
-/** The calls must be repeatable. */
+/** Repeats a failed call, so the calls must be repeatable. */
 async function patiently<T>(
   job: Job,
   row: MachineRow,

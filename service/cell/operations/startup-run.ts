@@ -24,7 +24,7 @@ export class NoSecrets extends Error {
   }
 }
 
-/** The agent may fail to end a step at its timeout. */
+/** Added to the timeout of a step, because the agent may fail to end the step. */
 const LATE_MS = 60_000
 const LOOK_MS_MIN = 10
 const LOOK_MS_MAX = 500
@@ -40,7 +40,7 @@ export async function runStep(guest: StartupGuest, step: Step, owner_id: string)
   } catch (error) {
     const { name } = step.run
     if (error instanceof NoSecrets) return failure(name, error.reason, null, error.message)
-    if (error instanceof Failure) return failure(name, 'startup_failed', null, error.message) // the guest refused it: no disk, too many sessions
+    if (error instanceof Failure) return failure(name, 'startup_failed', null, error.message) // the guest refused the session: no disk, too many sessions
     throw error
   }
 }
@@ -72,7 +72,7 @@ async function runService(
   if (is_ready) return null
   const service = await guest.look(session_id)
   const failed = await failureOf(guest, run.name, service.state === 'running' ? 'service_not_ready' : 'startup_failed', service)
-  if (service.state === 'running') await guest.cancel(session_id) // it would conflict with the next one that is started
+  if (service.state === 'running') await guest.cancel(session_id) // the running service would conflict with the next one that is started
   return failed
 }
 
@@ -96,7 +96,7 @@ async function becomesReady(guest: StartupGuest, service_id: string, ready: Step
   return false
 }
 
-/** null: it still runs after the limit. */
+/** @returns null if the command still runs after the limit */
 async function endOf(guest: StartupGuest, session_id: string, limit_ms: number): Promise<ExecSession | null> {
   const until_ms = performance.now() + limit_ms
   for (let wait_ms = LOOK_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, LOOK_MS_MAX)) {

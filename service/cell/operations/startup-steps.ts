@@ -15,7 +15,7 @@ export function stepsOf(startup: Startup): Step[] {
   return [...start.map((run): Step => ({ kind: 'command', run, needs })), ...services.map((run): Step => ({ kind: 'service', run, needs }))]
 }
 
-/** All if no step has the name. */
+/** The steps from the named one on, or all steps if none has the name. */
 export function stepsFrom(steps: readonly Step[], name: string | null): Step[] {
   return steps.slice(
     Math.max(
@@ -31,13 +31,13 @@ export function commandSession(step: StartCommand, operation_id: string, needs: 
   return { ...session(step, needs, sessionId(name, operation_id)), argv, timeout_ms: timeout_seconds * 1000 }
 }
 
-/** The shell loop needs no process of the host, and survives a restore. */
+/** A shell loop restarts the service: it needs no process of the host, and survives a restore. */
 export function serviceSession(step: Service, operation_id: string, needs: readonly string[]): StepSession {
   const { name, argv, restart = 'always' } = step
   return { ...session(step, needs, sessionId(name, operation_id)), argv: ['/bin/sh', '-c', KEEP, name, restart, ...argv] }
 }
 
-/** null: ready as soon as it runs. */
+/** @returns null if the service is ready as soon as it runs */
 export function readySession(step: Service, operation_id: string): StepSession | null {
   const { name, ready, ready_timeout_seconds = LIMITS.startup.ready_seconds_default } = step
   if (ready === undefined) return null
@@ -46,7 +46,7 @@ export function readySession(step: Service, operation_id: string): StepSession |
   return { ...session(step, [], sessionId(`${name}.ready`, operation_id)), argv, timeout_ms: ready_timeout_seconds * 1000 }
 }
 
-// A run of at least one minute resets the wait.
+// The wait before a restart doubles. A run of at least one minute resets it.
 const KEEP = `restart=$1; shift; wait=1
 while :; do
   begun=$(date +%s); "$@"; code=$?

@@ -17,7 +17,7 @@ export async function readStartup(db: Db, workspace_id: string): Promise<Startup
   return settings as Startup // validated when the version was made
 }
 
-/** The operation still excludes other operations. */
+/** Admits tool calls, while the operation still excludes other operations. */
 export async function openGate(db: Db, operation: OpenOperation, now: Date): Promise<void> {
   await asAttempt(db, operation, now, async (tx) => {
     await tx

@@ -14,8 +14,8 @@ export function startsUp({ startup }: MachineRow): boolean {
 }
 
 /**
- * Only with this result is the workspace ready (App, "Workspace (view)"), but the machine already serves tools. A start-up that was cut off
- * continues at its step: the agent starts no session twice.
+ * The machine already serves tools, but the workspace is ready only with this result (App, "Workspace (view)"). An interrupted start-up
+ * continues at its step, because the agent starts no session twice.
  */
 export async function startUp(job: Job, row: MachineRow, result: Record<string, unknown>): Promise<void> {
   const { cell, operation } = job

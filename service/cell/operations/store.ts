@@ -24,11 +24,11 @@ export interface OpenOperation {
 export type Attempted = Pick<OpenOperation, 'id' | 'attempt'>
 
 export interface Progress {
-  /** Beyond the grants of running workspaces. */
+  /** Capacity of this operation, in addition to the grants of running workspaces. */
   reserved?: Resources
-  /** Refused attempts do not count against the operation. */
+  /** The number of attempts that the host refused for capacity. They are subtracted from the attempts. */
   no_room?: number
-  /** Of a reset, a restore in place or an adoption, from its commit on. */
+  /** Set by a reset, a restore in place or an adoption, from its commit on. */
   recovery_checkpoint_id?: string | null
   old_disk?: string | null
 }
@@ -50,10 +50,13 @@ export const OPERATION_COLUMNS = [
 
 export type Outcome = { state: 'succeeded'; result: Record<string, unknown> } | { state: 'failed'; error: OperationError }
 
-// Lock order: the operation's row, its workspace's row, the row of a fork's other workspace. The API keeps it too
-// (api/workspaces/delete.ts). Rows that a transaction inserts need no order: no other can wait for them.
+// Lock order: the operation's row, its workspace's row, the row of a fork's other workspace. The API follows this order too
+// (api/workspaces/delete.ts). Rows that a transaction inserts need no order: no other transaction can wait for them.
 
-/** Only this attempt may commit. Its row is locked and verified first: a cancellation or later attempt either waits or has already won. */
+/**
+ * Only the operation's last attempt may commit. Its row is locked and checked first: a cancellation or later attempt either waits or has
+ * already won.
+ */
 export async function asAttempt<T>(
   db: Db,
   operation: OpenOperation,
@@ -122,11 +125,11 @@ export interface Claim {
   operation_id: string
   cell_id: string
   now: Date
-  /** null: the kind takes none, or a retry still has its reservation. */
+  /** null: the kind reserves no capacity, or a retry still has its reservation. */
   reserved: Resources | null
 }
 
-/** undefined: it is over, or another transaction has locked its row. */
+/** @returns undefined if the operation has ended, or another transaction has locked its row */
 export async function claim(tx: Tx, taking: Claim): Promise<OpenOperation | undefined> {
   return (await claiming(tx, taking).executeTakeFirst()) as OpenOperation | undefined
 }
@@ -239,7 +242,7 @@ export async function releaseHold(tx: Tx, operation: OpenOperation, workspace_id
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation.id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** The workspace holds nothing that a caller could lose. */
+/** Frees the key for another workspace: this workspace contains nothing that a caller could lose. */
 export async function freeKey(tx: Tx, seen: MachineRow): Promise<void> {
   await tx
     .updateTable('workspace_keys')

@@ -47,10 +47,10 @@ function capture(job: Job, { id, ownership_epoch }: MachineRow): Promise<Checkpo
   return callHost(job, id, 'checkpoint', ownership_epoch, (fence) => host.checkpoint({ ...fence, checkpoint_id, then: 'paused' }))
 }
 
-/** No caller waits: a failed one is not retried at once. */
+/** No caller waits for a suspend with such a reason, so a failed one is not retried at once. */
 const IDLE_REASONS: ReadonlySet<unknown> = new Set(['idle_timeout', 'requested_after_idle', 'disk_wanted'])
 
-/** An earlier attempt may have left the guest paused. */
+/** Unpauses the guest, which an earlier attempt may have left paused. */
 export async function wakeAfterEarlier(job: Job, seen: MachineRow): Promise<void> {
   await takeOver(job, seen.id, seen.ownership_epoch)
   await unpause(job, seen, 'unpause-earlier')
@@ -63,11 +63,11 @@ export async function unpause(job: Job, seen: MachineRow, step: 'unpause-earlier
   if (machine?.epoch !== seen.ownership_epoch) return false
   const excused = ['not_running', 'not_found']
   const runs = await callHostUnless(job, excused, seen.id, step, seen.ownership_epoch, (fence) => job.cell.host.unpause(fence))
-  if (runs) job.cell.table.markMachine(seen.id, machine.fence, 'running') // a comparison may have seen it paused
+  if (runs) job.cell.table.markMachine(seen.id, machine.fence, 'running') // a comparison with the host may have recorded the machine as paused
   return runs
 }
 
-/** @param info null: the hibernated workspace's checkpoint is kept */
+/** @param info null: the hibernated workspace already has its checkpoint */
 async function commitSuspended(
   job: Job,
   seen: MachineRow,
@@ -94,12 +94,12 @@ async function commitSuspended(
     await forgetFailures(tx, seen.id)
     return { row, superseded }
   }
-  // The machine uses its capacity until it is dead.
+  // The capacity remains reserved, because the machine uses it until it has ended.
   const progress = seen.grants === null ? {} : { reserved: seen.grants }
   return asAttempt(cell.db, operation, now, save, { step: COMMITTED, progress })
 }
 
-/** The paused machine must never run again. */
+/** Stops the paused machine, which must never run again. */
 async function giveUpMachine(job: Job, row: MachineRow, checkpoints: string[], disks: (string | null)[]): Promise<void> {
   const { cell, operation } = job
   await failpoint('suspend.S9')

@@ -8,7 +8,7 @@ import { callHost, claimedRow, prepareCapture, takeOver, type Job, type Operatio
 import { endAttempt } from './store.ts'
 import { readMachineRow, isHibernated, type MachineRow, LostRace } from '../machines/machine-row-store.ts'
 
-/** Without a machine, the volume comes with the next start. */
+/** If the workspace has no machine, its next start attaches the volume. */
 export const attach: OperationKind = {
   async drive(job) {
     const { cell, operation } = job
@@ -53,7 +53,7 @@ export const detach: OperationKind = {
 
 type Write = Parameters<typeof endAttempt>[4]
 
-/** If the host fails, the row still says which volumes the machine should have. */
+/** If the host fails, the rows still define which volumes the machine should have. The next start follows them. */
 async function undo(job: Job, error: OperationError, write: Write): Promise<void> {
   const { cell, operation } = job
   const seen = await readMachineRow(cell.db, operation.workspace_id)
@@ -62,7 +62,7 @@ async function undo(job: Job, error: OperationError, write: Write): Promise<void
   await cell.table.fresh(seen.id)
 }
 
-/** A hostd that died midway may have left the volumes of the failed operation. */
+/** A hostd that ended midway may have left the volumes of the failed operation attached. */
 async function setBack(job: Job, seen: MachineRow): Promise<void> {
   const { volumes, id, ownership_epoch } = seen
   try {
@@ -73,14 +73,14 @@ async function setBack(job: Job, seen: MachineRow): Promise<void> {
   }
 }
 
-/** No command sees a mix of old and new volumes. */
+/** Lets running calls end first, so that no command sees a mix of old and new volumes. */
 async function setVolumes(job: Job, seen: MachineRow, volumes: MachineVolume[]): Promise<void> {
   if (!hasMachine(seen)) return
   await prepareCapture(job, seen.id)
   await callHost(job, seen.id, 'volumes', seen.ownership_epoch, (fence) => job.cell.host.setVolumes({ ...fence, volumes }))
 }
 
-/** A hibernated machine is restored with the volumes that its workspace then has. */
+/** A hibernated machine needs no change: its restore attaches the volumes that the workspace has at that time. */
 function hasMachine(seen: MachineRow): boolean {
   return seen.observed_state === 'running' && !isHibernated(seen)
 }

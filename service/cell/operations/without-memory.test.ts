@@ -55,7 +55,7 @@ for (const why of MEMORY_REFUSALS) {
     await done(world, id, 'resume')
     assert.deepEqual(content(world, id), [undefined, 'on disk'])
     if (why !== 'damaged') {
-      // Its host may be able to restore it again later.
+      // The memory is not damaged: its host may be able to restore it later.
       world.host.refuseMemory(checkpoint_id, undefined)
       await done(world, id, 'restore', { checkpoint_id })
       assert.deepEqual(content(world, id), ['in memory', 'on disk'])

@@ -27,12 +27,13 @@ export interface Admittance {
   held: Disposable
 }
 
-/** A change may be announced before it can be read, and the return of a host is not announced at all. */
+/** Pause before another read: a change may be announced before it can be read, and a host's return is not announced. */
 const LOOK_AGAIN_MS = 500
 
 /**
- * Cell, "Port-exposed workspaces". Throws a Refusal.
- * @param signal the visitor stops waiting; a wake or resume in progress goes on.
+ * Waits for the machine of a visited port (Cell, "Port-exposed workspaces").
+ * @throws Refusal
+ * @param signal ends this visitor's wait. A wake or resume in progress continues.
  */
 export async function admitVisitor(deps: VisitDeps, visit: Visit, signal: AbortSignal): Promise<Admittance> {
   for (;;) {
@@ -77,7 +78,9 @@ async function step(deps: VisitDeps, visit: Visit): Promise<Admittance | null> {
   }
 }
 
-/** A suspend that this cell has not heard of would cut the visitor off. Without the database, uses the last known row. */
+/**
+ * Reads the latest row: a suspend without a notification so far would cut the visitor off. Without the database the last known row is used.
+ */
 async function readEntry({ table }: VisitDeps, { workspace_id }: Visit): Promise<WorkspaceEntry | undefined> {
   try {
     return await table.fresh(workspace_id)
@@ -88,11 +91,11 @@ async function readEntry({ table }: VisitDeps, { workspace_id }: Visit): Promise
   }
 }
 
-/** A visitor changes things and has no epoch. */
+/** Visitors may write, and have no epoch that could be refused. */
 const AS_ANYBODY = { read_only: false, refusedBy: () => null }
 
 async function admitted(deps: VisitDeps, { workspace_id, port }: Visit): Promise<Admittance | null> {
-  // Not a call: a requested suspend does not wait for visitors.
+  // Held as a stream, since a requested suspend does not wait for visitors.
   const hold = () => deps.table.holdAwake(workspace_id, 'stream', { route: `ports/${port}`, session_id: null })
   try {
     const { entry, held, ...served } = await admitTo(deps, { workspace_id, needs: 'machine', hold, ...AS_ANYBODY })
@@ -105,7 +108,7 @@ async function admitted(deps: VisitDeps, { workspace_id, port }: Visit): Promise
   }
 }
 
-/** The workspace has changed since it was read. */
+/** Retried, because the workspace has changed since it was read. */
 const MOVING: ReadonlySet<string> = new Set(['workspace_busy', 'workspace_not_running', 'dependency_unavailable', 'not_found'])
 
 /** The fencing token identifies exactly one machine, even if two had the same epoch. */

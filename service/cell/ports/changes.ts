@@ -1,7 +1,7 @@
 import type { Listener } from '../../db/listen.ts'
 
 export interface WorkspaceChanges {
-  /** A caller that subscribes before it reads misses no change. */
+  /** A caller that subscribes before it reads the row misses no change. */
   next(workspace_id: string, limit_ms: number, signal: AbortSignal): Promise<void>
   close(): void
 }

@@ -19,7 +19,7 @@ export interface ConversationDeps extends VisitDeps {
   book: CredentialCache
   use: UseLedger
   visits: Visits
-  /** The time since the database was lost. Above a limit, a possibly revoked credential is not served. */
+  /** Milliseconds since the database was lost. Above a limit a credential is refused, because it may have been revoked. */
   databaseLostMs(): number
   nextLease(): number
   look: FindListeners
@@ -36,7 +36,9 @@ export interface Conversation {
   close(): void
 }
 
-/** Version 2 adds `known`, `settle` and `settled`, which version 1 is never sent. Version 3 adds `look`, which the proxy begins. */
+/**
+ * Version 2 adds `known`, `settle` and `settled`, which are never sent to version 1. Version 3 adds `look`, which the proxy sends first.
+ */
 const VERSIONS: ReadonlySet<number> = new Set([1, 2, 3])
 const SETTLE_MS = LIMITS.port.settle_seconds_max * 1000
 
@@ -46,16 +48,16 @@ interface ConversationState {
   /** Disconnects the proxy. */
   end: () => void
   leases: Leases
-  /** Visitors that wait for an answer, by the id of their ask. */
+  /** Visitors that wait for an answer, by the id of their `ask` frame. */
   asks: Map<number, AbortController>
-  /** Visitors that wait, by workspace. */
+  /** Number of waiting visitors of each workspace. */
   waits: KeyedCounts
   settling: Map<number, (is_settled: boolean) => void>
   last_settle: number
-  /** 0: no hello yet. */
+  /** 0: the proxy has not sent `hello` yet. */
   version: number
   closed: boolean
-  /** Connections of the last tally. */
+  /** Number of connections in the proxy's last tally. */
   connections: number
 }
 
@@ -148,7 +150,7 @@ function refuse({ deps, say }: ConversationState, { id }: AskFrame, refusal: Ref
 
 function ofLease({ leases }: ConversationState, id: number, work: (lease: Lease) => void): boolean {
   const lease = leases.get(id)
-  if (lease !== undefined) work(lease) // otherwise it was cut, and the proxy is about to learn of it
+  if (lease !== undefined) work(lease) // otherwise the lease was cut, and the proxy will learn of it
   return true
 }
 
@@ -181,7 +183,7 @@ async function settle(state: ConversationState): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const id = (state.last_settle += 1)
   settling.set(id, resolve)
-  // A proxy that does not confirm is disconnected: the streams that it still passes on then end by themselves.
+  // A proxy that does not confirm is disconnected. The streams that it still passes on then time out.
   const late = setTimeout(state.end, SETTLE_MS)
   state.say({ settle: { id } })
   return promise.finally(() => {
@@ -199,7 +201,7 @@ function close(state: ConversationState): void {
   state.connections = 0
 }
 
-/** Bounds the waiting visitors per workspace. Counts only valid credentials, so that others cannot block them. */
+/** Limits the waiting visitors of a workspace. Only valid credentials count, so that others cannot block them. */
 function waitAt({ waits }: ConversationState, workspace_id: string): Disposable {
   if (waits.of(workspace_id) >= LIMITS.port.asks_per_workspace_max) throw new Refusal('too_many_requests', 1)
   return waits.take(workspace_id)
@@ -215,7 +217,7 @@ async function answerTo(state: ConversationState, asked: AskFrame, signal: Abort
   using _place = waitAt(state, found.workspace_id)
   if (state.version > 1) state.say({ known: { id: asked.id } })
   const { entry, place, held } = await admitBy(deps, found, signal)
-  // Checks again for a revocation during the wake. Nothing is awaited from here to the grant, so any later revocation cuts the lease.
+  // Checks again for a revocation during the wake. No await follows before the grant, so any later revocation cuts the lease.
   const still = await credentialOf(deps, asked).catch((error: unknown) => {
     held[Symbol.dispose]()
     throw error
@@ -230,7 +232,10 @@ async function answerTo(state: ConversationState, asked: AskFrame, signal: Abort
   return grantFrame(asked.id, lease, place, deps.clock.now())
 }
 
-/** Returns the same refusal after the same work for a missing credential, a missing workspace, and a workspace elsewhere. */
+/**
+ * The same refusal after the same work for a missing credential, a missing workspace, and a workspace elsewhere: visitors cannot
+ * distinguish them.
+ */
 async function credentialOf(
   { book, clock, databaseLostMs }: ConversationDeps,
   { host_id, port, credential }: AskFrame,
@@ -253,7 +258,7 @@ function redirectTo({ clock }: ConversationDeps, { id, credential }: AskFrame, {
   }
 }
 
-/** Stops waiting at the signal; a machine that is admitted later is released. */
+/** Stops waiting at the signal. If the machine is admitted later, its hold is released. */
 async function admitBy(deps: ConversationDeps, visit: FoundCredential, signal: AbortSignal): Promise<Admittance> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const end = () => reject(signal.reason === LEFT ? LEFT : new Refusal('starting_timeout', 1))

@@ -4,7 +4,7 @@ import type { FoundCredential } from './store.ts'
 export type ReadCredentials = (digests: Buffer[]) => Promise<(FoundCredential & { sha256: Buffer })[]>
 
 export interface CredentialCache {
-  /** null: none exists. A result is not revoked, as far as this process has been notified. */
+  /** null: the credential does not exist. A result is not revoked, as far as this process was notified. */
   find(sha256: Buffer): Promise<FoundCredential | null>
   close(): void
 }
@@ -17,12 +17,12 @@ interface Waiting {
   answer: PromiseWithResolvers<FoundCredential | null>
 }
 
-/** One query at a time bounds the cost of guessing. A valid credential is cached until a change of its port is announced. */
+/** Runs one query at a time, which limits the cost of guesses. A valid credential is cached until a change of its port is announced. */
 export function openCredentialCache(readAll: ReadCredentials, listener: Pick<Listener, 'on'>, known_max = KNOWN_MAX): CredentialCache {
   const known = new Map<string, FoundCredential>() // least recently used first
   let waiting: Waiting[] = []
   let reading = false
-  /** A read that overlaps an announced change may be outdated. */
+  /** Number of announced changes. A query during which it grows may be outdated, and is repeated. */
   let changes = 0
 
   const remember = (key: string, found: FoundCredential) => {

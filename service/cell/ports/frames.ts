@@ -19,7 +19,7 @@ function shapeOf(schema: TSchema & { properties: object }) {
   return { fits: Compile(schema), names: Object.keys(schema.properties) }
 }
 
-/** null: not a frame, so the sender is not the proxy. Ignores unknown fields. */
+/** @returns null if the line is no frame, so the sender is not the proxy. Unknown fields are ignored. */
 export function parseFrame(line: string): FromProxy | null {
   const said = recordOf(parsed(line))
   const [kind = ''] = Object.keys(said)
@@ -32,14 +32,14 @@ export function parseFrame(line: string): FromProxy | null {
   return { [kind]: frame } as FromProxy
 }
 
-/** Replaces fields for which a frame is not refused. */
+/** Replaces invalid values of fields that are not worth a refusal of the frame. */
 function readable(kind: string, body: Record<string, unknown>): Record<string, unknown> {
   if (kind === 'tally') return { ...body, refused: knownCounts(recordOf(body['refused'])) }
   if (kind !== 'ask') return body
   return { ...body, websocket: body['websocket'] === true, method: textOf(body['method']), client: textOf(body['client']) }
 }
 
-/** Drops unknown reasons: a metric label is never text from outside. */
+/** Drops unknown reasons, because a metric label must never be text from outside. */
 function knownCounts(many: Record<string, unknown>): Partial<Record<PortRefusal, number>> {
   const known = (Object.keys(PORT_REFUSALS) as PortRefusal[]).flatMap((reason): [PortRefusal, number][] => {
     const count = Object.hasOwn(many, reason) ? many[reason] : 0

@@ -7,18 +7,18 @@ import type { FoundCredential } from './store.ts'
 export interface Lease {
   readonly id: number
   readonly found: FoundCredential
-  /** null: the machine may sleep. */
+  /** Holds the machine awake; null: the machine may be parked. */
   held: Disposable | null
   readonly over: AbortSignal
 }
 
 export interface Leases {
   readonly size: number
-  /** It ends with its machine, its credential or its expiry. */
+  /** Grants a lease that ends with its machine, its credential or its expiry. */
   grant(found: FoundCredential, entry: WorkspaceEntry, held: Disposable): Lease
   get(id: number): Lease | undefined
   all(): Lease[]
-  /** Also of a recently cut lease, which is counted once more. */
+  /** The credential to charge, also of a recently cut lease, whose last count is still to come. */
   countedFor(id: number): FoundCredential | undefined
   cut(lease: Lease, reason: PortRefusal): void
   release(lease: Lease): void
@@ -26,7 +26,7 @@ export interface Leases {
 }
 
 const GONE: Record<GoneReason, PortRefusal> = { deleted: 'workspace_gone', epoch_ended: 'machine_moved', died: 'machine_moved' }
-/** The longest timer of Node. */
+/** The longest timeout that Node accepts. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 const CUT_KNOWN_MAX = 1000
 

@@ -9,10 +9,10 @@ export interface LookDeps {
   agents: Pick<AgentLinks, 'of'>
 }
 
-/** null: unknown. */
+/** @returns null if the listeners are unknown. */
 export type FindListeners = (lease: Lease) => Promise<readonly string[] | null>
 
-/** A guest that does not answer holds one permit for a bounded time, at its own visitors' cost. */
+/** A guest that does not answer uses one permit for a limited time, which delays only its own visitors. */
 export function createListenerLookup({ table, agents }: LookDeps): FindListeners {
   let under_way = 0
   return async ({ found: { workspace_id, port }, over }) => {

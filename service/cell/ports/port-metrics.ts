@@ -34,7 +34,7 @@ function openVisitorMetrics(registry: Registry): Pick<PortMetrics, 'granted' | '
     labelNames: ['direction'],
     registers: [registry],
   })
-  // Starts every series at 0: an alarm sees a series rise, not begin.
+  // Starts every series at 0, because an alarm detects only the rise of an existing series.
   for (const direction of ['received', 'sent']) port_bytes.inc({ direction }, 0)
   visitors.inc({ outcome: 'granted' }, 0)
   for (const [reason, { by }] of Object.entries(PORT_REFUSALS)) if (by !== 'proxy') visitors.inc({ outcome: reason }, 0)

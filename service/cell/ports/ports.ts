@@ -44,7 +44,7 @@ export interface Ports {
   close(): Promise<void>
 }
 
-/** Cell, "Port access". */
+/** Serves the proxies of ports (Cell, "Port access"). */
 export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports> {
   const { db, listener, clock, log, table } = deps
   const closing = new AbortController()
@@ -110,14 +110,14 @@ export async function startPorts(deps: PortsDeps, socket: string): Promise<Ports
       unsubscribeHolds()
       book.close()
       changes.close()
-      await use.flush().catch(() => undefined) // loses a few seconds of counts without a database
+      await use.flush().catch(() => undefined) // without a database the counts of the last seconds are lost
     },
   }
 }
 
 /**
- * After a lost connection proxies keep open streams until the leases are granted again or time out. A proxy that is back asks for each of
- * them first, and settles only after the answers.
+ * After a lost connection proxies keep streams open until the leases are granted again or time out.
+ * A proxy that reconnects asks for each stream first, and confirms only after the answers.
  */
 function createUnconfirmed(clock: Clock) {
   let until_ms = 0
@@ -127,7 +127,7 @@ function createUnconfirmed(clock: Clock) {
   }
 }
 
-/** Proxies have connected here: they may still serve leases of an earlier process. */
+/** Records that proxies have connected here: they may still serve leases of an earlier process. */
 const noteOf = (socket: string) => `${socket}.asked`
 
 function noteProxies(socket: string, log: Logger): void {
@@ -137,7 +137,7 @@ function noteProxies(socket: string, log: Logger): void {
 
 const ENDING: ReadonlySet<OperationKind | undefined> = new Set<OperationKind>(['suspend', 'restore', 'reset', 'adopt', 'move', 'delete'])
 
-/** A later request would be lost with the machine. Its end cuts leases as well, if the database is away. */
+/** Cuts leases before the machine ends, because later requests would be lost. Without the database the machine's end cuts them. */
 async function cutWhatIsEnding(
   conversations: ReadonlySet<Conversation>,
   changed: string | null,

@@ -20,10 +20,10 @@ export function told({ reason, message, retry_after_seconds }: Refusal): Refused
 }
 
 const RETRY_SECONDS = 1
-/** These limits change with a payment or a new billing period. */
+/** For limits that change with a payment or a new billing period. */
 const PLAN_RETRY_SECONDS = 60
 
-/** Visitors must not learn about API and gateway. */
+/** Visitors must not learn about the API and the gateway. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   if (databaseIsUnavailable(error)) return new Refusal('unavailable', RETRY_SECONDS)

@@ -7,12 +7,12 @@ import { beginOperation } from '../../core/workspaces/operations/begin.ts'
 import type { Db } from '../../db/database.ts'
 import type { Ids } from '../../lib/ids.ts'
 
-/** begun: an operation is on its way, from this call or another. */
+/** begun: an operation that resumes the workspace has begun, by this call or another. */
 export type Resumed = 'begun' | 'failed'
 
 export const FAILED_SECONDS = 10
 
-/** Cell, "Port-exposed workspaces". */
+/** Resumes a workspace for a visitor (Cell, "Port-exposed workspaces"). */
 export async function resumeForVisitor(
   { db, ids }: { db: Db; ids: Ids },
   { workspace_id, port }: { workspace_id: string; port: number },
@@ -21,7 +21,7 @@ export async function resumeForVisitor(
   const work = async (tx: ChangeTx) => {
     await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
     const row = await readSuspended(tx, workspace_id)
-    if (row === undefined) return { row: null, resumed: 'begun' as const } // another operation has begun; the visitor looks again
+    if (row === undefined) return { row: null, resumed: 'begun' as const } // another operation has begun; the visitor checks again
     const { observed_state, mode, lifetime } = row
     const decision = decide({ observed_state, deleted: false, mode, lifetime, held_by: null }, 'resume')
     if (decision.kind !== 'operate') return { row: null, resumed: 'begun' as const }

@@ -11,10 +11,10 @@ export interface Heard {
   close(): void
 }
 
-/** Only the folder's group, which is the proxy's, may connect. */
+/** Only members of the folder's group can connect, which is the group of the proxy. */
 const SOCKET_MODE = 0o660
 const CONNECTIONS_MAX = 8
-/** A proxy that does not read its frames counts as gone. */
+/** A proxy with this many unread bytes is disconnected as unresponsive. */
 const UNREAD_BYTES_MAX = 16 << 20
 
 export async function listenForProxies(
@@ -30,7 +30,7 @@ export async function listenForProxies(
   })
   server.maxConnections = CONNECTIONS_MAX
   logAcceptErrors(server, log)
-  await rm(path, { force: true }) // of an earlier run: only one process acts for the cell
+  await rm(path, { force: true }) // the socket of an earlier run: only one process acts for the cell
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   server.once('error', reject)
   server.listen(path, resolve)
@@ -68,6 +68,6 @@ function converse(socket: Socket, log: Logger, begin: Parameters<typeof listenFo
       if (!heard.hear(frame)) return refuse('a frame makes no sense')
     }
   })
-  socket.on('error', (error) => log.debug({ err: error }, 'a connection of a proxy of ports broke')) // its close follows
+  socket.on('error', (error) => log.debug({ err: error }, 'a connection of a proxy of ports broke')) // the event `close` follows and cleans up
   socket.on('close', () => heard.close())
 }

@@ -10,7 +10,7 @@ import type { AskFrame } from '../../../contract/internal/ports.ts'
 import type { FoundCredential } from './store.ts'
 
 export interface Visits {
-  /** Never waits and never refuses: a visitor does not depend on the record. */
+  /** Never waits: a visitor is served even if the record cannot be written. */
   record(found: FoundCredential, asked: AskFrame): void
 }
 

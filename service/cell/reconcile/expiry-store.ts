@@ -3,10 +3,10 @@ import { givesKeyBack } from '../../core/workspaces/keys.ts'
 import type { Db } from '../../db/database.ts'
 import type { Tx } from '../../db/reader.ts'
 
-/** One statement holds its locks for milliseconds. */
+/** Few rows per statement, which holds its locks for milliseconds only. */
 export const BATCH = { tombstones: 200, checkpoints: 200 } as const
 
-/** Their keys stay used in workspace_keys, unless `givesKeyBack` releases them. */
+/** Keys of removed workspaces stay reserved in workspace_keys, unless `givesKeyBack` releases them. */
 export async function dropTombstones(db: Db, deleted_before: Date): Promise<number> {
   const ended = await tombstones(db, deleted_before).select('id').limit(BATCH.tombstones).execute()
   if (ended.length === 0) return 0
@@ -24,7 +24,7 @@ export async function dropTombstones(db: Db, deleted_before: Date): Promise<numb
     await tx.deleteFrom('agent_sessions').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('checkpoints').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspace_holds').where('workspace_id', 'in', ids).execute()
-    // A fork's operation belongs to its target, and its input still names the source.
+    // A fork's operation belongs to its target and is kept. Its input still names the source.
     await tx.updateTable('operations').set({ source_workspace_id: null }).where('source_workspace_id', 'in', ids).execute()
     await tx.deleteFrom('operations').where('workspace_id', 'in', ids).execute()
     await tx.deleteFrom('workspaces').where('id', 'in', ids).execute()
@@ -38,8 +38,8 @@ function tombstones(db: Pick<Db, 'selectFrom'>, deleted_before: Date) {
 }
 
 /**
- * Operations are locked before workspaces, as everywhere, and in the order of their ids. Otherwise this could deadlock with another cell
- * that removes the source of a fork whose target is removed here.
+ * Locks operations before workspaces, as everywhere, and in the order of their ids.
+ * Otherwise a deadlock is possible with another cell that removes the source of a fork whose target is removed here.
  */
 async function lockOperations(tx: Tx, workspace_ids: string[]): Promise<void> {
   await tx
@@ -55,7 +55,7 @@ function namesOf(rows: readonly { id: string }[]): string[] {
   return rows.map(({ id }) => id)
 }
 
-/** A checkpoint stays while its workspace would resume from it or is held. The next reconcile pass removes the files. */
+/** Does not remove a checkpoint while its workspace is held or would resume from it. The next reconcile pass removes the files. */
 export async function dropExpiredCheckpoints(db: Db, now: Date, deleted_before: Date): Promise<number> {
   const { rows } = await sql`
     delete from checkpoints where id = any(array(

@@ -19,7 +19,7 @@ export interface ExpiryContext {
 
 const EXPIRE_MS = 10 * 60_000
 const DAY_MS = 24 * 3600_000
-/** Of each kind: 4,000 workspaces in ten minutes. */
+/** Batches of each kind, enough for 4,000 workspaces in ten minutes. */
 const BATCHES_A_TICK = 20
 const WORKSPACES_A_TICK = 500
 
@@ -34,7 +34,7 @@ export function startExpiry(context: ExpiryContext, signal: AbortSignal): void {
 }
 
 /**
- * The newest of each stay. A cell with 70,000 workspaces is done within a day.
+ * Keeps the newest of each. A cell with 70,000 workspaces is done within a day.
  * @returns the last workspace that was done; null: the next tick begins with the first.
  */
 export async function forgetHistories({ cell_id, db, clock }: Omit<ExpiryContext, 'log'>, after: string | null): Promise<string | null> {

@@ -3,7 +3,10 @@ import { LIMITS } from '../../../contract/limits.ts'
 import type { OperationKind } from '../../../contract/states/operation.ts'
 import type { Db } from '../../db/database.ts'
 
-/** No other row names these. The newest always stay, and with them a workspace's highest fence (decision 70). */
+/**
+ * Kinds of operations that no other row names. The newest operations are always kept, and with them a workspace's highest fence (decision
+ * 70).
+ */
 const DROPPED: readonly OperationKind[] = [
   'open',
   'suspend',
@@ -30,7 +33,7 @@ export async function nextWorkspaces(db: Db, cell_id: string, after: string | nu
   return rows.map(({ id }) => id)
 }
 
-/** @returns whether more may be left. */
+/** @returns whether more old operations may exist. */
 export async function dropOldOperations(db: Db, workspace_ids: readonly string[], before: Date): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     delete from operations where ctid = any(array(

@@ -7,20 +7,20 @@ import type { ExpectedRow } from './reconcile-store.ts'
 import type { Repair } from './orphan-rules.ts'
 
 /**
- * After a database restore the host would refuse commands with lower fences.
- * @returns whether the database was behind.
+ * Raises the sequence of fences: after a database restore the host would refuse commands with lower fences.
+ * @returns whether the sequence was lower.
  */
 export async function raiseFences(db: Db, highest: number): Promise<boolean> {
   const { rows } = await sql`select setval('fences', ${highest}) from fences where last_value < ${highest}`.execute(db)
   return rows.length > 0
 }
 
-/** The restored times are of an older history. */
+/** The quarantine starts again, because the restored times are from before the restore. */
 export async function restartQuarantine(db: Db, cell_id: string): Promise<void> {
   await db.deleteFrom('unnamed_layers').where('cell_id', '=', cell_id).execute()
 }
 
-/** Read after the inventory: a later attempt only raises it. */
+/** Must be read after the inventory: a later attempt can only raise the fence. */
 export async function readKnownFences(db: Db, workspace_ids: string[]): Promise<Map<string, number>> {
   const { rows } = await sql<{ id: string; fence: number }>`
     select w.id, greatest(w.residency_fence,
@@ -60,7 +60,7 @@ export async function repair(db: Db, seen: ExpectedRow, to: Repair, kept: Checkp
       insert into checkpoints (id, workspace_id, cell_id, operation_id, kind, label, epoch, engine, size_bytes, resources, created_at, expires_at)
       values (${info.checkpoint_id}, ${seen.id}, ${by.cell_id}, ${by.operation_id}, ${kind}, null, ${info.epoch}, ${info.engine},
         ${info.size_bytes}, ${JSON.stringify(info.resources)}, ${info.created_at}, ${expires_at})`.execute(tx)
-    // What the row named before stays restorable for the same time.
+    // Checkpoints that the row named before can be restored for the same number of days.
     if (to.kind !== 'keep')
       await sql`
         update checkpoints set kind = 'recovery', expires_at = ${by.expires_at}
@@ -70,7 +70,7 @@ export async function repair(db: Db, seen: ExpectedRow, to: Repair, kept: Checkp
   })
 }
 
-/** Epochs only rise: tokens of a forgotten history are then of an older one. A machine keeps its epoch. */
+/** Raises the epoch, so that tokens issued after the restored state are refused as outdated. A running machine keeps its own epoch. */
 function columnsOf(to: Repair, { ownership_epoch }: ExpectedRow) {
   switch (to.kind) {
     case 'keep':

@@ -1,4 +1,4 @@
-// Every kind of work under way with every fault: the work ends, and leaves nothing taken.
+// Tests every kind of work under way with every fault: the work must end, and release everything that it holds.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
@@ -112,7 +112,7 @@ async function execution(world: World, { executions }: Process): Promise<Work> {
     shown,
     command: async () => ({ exec, output_limit_bytes: 100 }),
   }
-  executions.run(asked).catch(() => undefined) // the row has the result
+  executions.run(asked).catch(() => undefined) // ignored: the row has the result
   const left = async () =>
     (await counts(world, 'executions where finished_at is null')) +
     (await counts(world, 'trees where execution_id is not null')) +
@@ -204,7 +204,9 @@ async function open(world: World): Promise<Work> {
   return { over: isOver(world, operation_id), cancel: () => world.operate(workspace_id, 'delete') }
 }
 
-/** A build or a warm capture covers its machine. tests/api/endings.test.ts and exports.test.ts have the api's kinds. */
+/**
+ * The kinds of builds and warm captures include build_machine. tests/api/endings.test.ts and exports.test.ts cover the kinds of the api.
+ */
 type Elsewhere = 'build_machine' | 'organization_deletion' | 'export' | 'pushed_invoice'
 
 const KINDS: Record<Exclude<WorkKindName, Elsewhere> | 'volume_delete', Kind> = {

@@ -1,7 +1,7 @@
 import type { CheckpointInfo, Machine, Quarantined, SubjectFiles } from '../../../contract/internal/host-inventory.ts'
 
-// Host data that no row names: if the rows know its fence, it is garbage of a known attempt. A higher fence means that this database lost
-// that history or never had it: it may not be garbage. Decision 70.
+// Host data that no row names (decision 70). With a fence up to the rows' highest, it is garbage of a known attempt.
+// With a higher fence it may be valid: this database was restored to an earlier time, or never had its row.
 
 export interface Naming {
   ownership_epoch: number
@@ -20,7 +20,7 @@ export function makerOf(disk: string): { epoch: number; fence: number } {
   return { epoch: Number(epoch ?? 0), fence: Number(fence ?? Number.MAX_SAFE_INTEGER) } // the highest: a foreign name is never deleted
 }
 
-/** @param machine its disk is in use, whatever the row says. */
+/** @param machine its disk is no orphan, whatever the row says. */
 export function orphanFilesOf(row: Naming, files: SubjectFiles, machine: Machine | undefined): OrphanFiles {
   return {
     disks: files.disks.filter((name) => name !== row.disk && name !== machine?.disk),
@@ -32,7 +32,10 @@ export interface HostAhead extends OrphanFiles {
   machine: Machine | undefined
 }
 
-/** @param fences above `known`, the highest that the rows know, up to `ours`: the next pass handles newer ones. */
+/**
+ * @param fences data is newer than the rows if its fence is above `known`, their highest, and at most `ours`. The next pass handles higher
+ * ones.
+ */
 export function hostAheadOf(
   row: Naming,
   files: SubjectFiles | undefined,
@@ -65,8 +68,9 @@ export type Repair =
   | { kind: 'failed'; disk: string; epoch: number }
 
 /**
- * A running machine is what its user last saw. Without one the newest disk of a later epoch replaces what the row names, or else the newest
- * checkpoint. A disk comes first: the workspace was running on it. Data of the row's own epoch replaces it only if what the row names is
+ * A running machine is the state that its user last saw. Without one, the newest disk of a later epoch replaces what the row names, or else
+ * the newest checkpoint.
+ * A disk comes first, because the workspace was running on it. Data of the row's own epoch replaces what the row names only if that is
  * gone.
  */
 export function repairOf(row: Naming, files: SubjectFiles | undefined, ahead: HostAhead, own: Machine | undefined): Repair {
@@ -96,7 +100,7 @@ function newest<T>(list: T[], fenceOf: (one: T) => number): T | undefined {
 
 const DAY_MS = 24 * 3600 * 1000
 
-/** A clock before the start of the quarantine ends nothing. */
+/** If the clock is before the start of the quarantine, the quarantine has not ended. */
 export function isOver({ since }: Quarantined, days: number, now: Date): boolean {
   return now.getTime() - new Date(since).getTime() >= days * DAY_MS
 }

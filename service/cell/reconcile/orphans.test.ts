@@ -94,7 +94,7 @@ test('before a cell acts, a tree is at its last revision, and the quarantine of 
   await write(0, 'of the dump')
   const putBack = await dumpRows(world.db)
   await write(1, 'since the dump')
-  await done(world, id, 'suspend') // the host has seen a later fence
+  await done(world, id, 'suspend') // the suspend raises the host's highest fence
   await process.kill()
   await putBack()
   const next = await world.startProcess()

@@ -8,7 +8,7 @@ import { readKnownFences, repair } from './host-ahead-store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * After a database restore rows follow a host of a later time. What the rows do not name is kept before the rows change.
+ * After a database restore the rows are changed to the newer state of the host. Data that they do not name goes to quarantine first.
  * @param begins no other part of this process acts yet: operations under way in the rows are abandoned.
  */
 export async function adoptHostState(
@@ -28,7 +28,7 @@ export async function adoptHostState(
     const fences = { known: known.get(row.id) ?? 0, ours: sweep.fence }
     const ahead = hostAheadOf(row, files.get(row.id), machines.get(row.id), fences)
     if (ahead === null) continue
-    sweep.unsettled.add(row.id) // if this fails, no other step may judge it by its outdated row
+    sweep.unsettled.add(row.id) // if this fails, no other step may act on the outdated row
     await guarded(sweep, row.id, async () => {
       await follow(sweep, row, ahead, machines.get(row.id), files.get(row.id))
       followed.push(row.id)
@@ -74,7 +74,7 @@ async function follow(
   report(sweep, 'followed', `${row.id}: the database is older than this host: ${row.observed_state} becomes ${to.kind}, ${disks.length + disk_only.length + whole.length} older and newer states are kept`) // prettier-ignore
 }
 
-/** Files in quarantine stay for their days. */
+/** Files in quarantine are deleted only after its days. */
 export async function dropUnnamed(
   sweep: ReconcilePass,
   row: ExpectedRow,
@@ -129,7 +129,7 @@ async function remove(sweep: ReconcilePass, id: string, row: ExpectedRow | undef
   report(sweep, 'workspace_deleted', `${id}: deleted what was left of it`)
 }
 
-/** The memory is lost; disk and checkpoints are kept. */
+/** Disk and checkpoints are kept. The memory is lost, because the machine is stopped. */
 async function keep(sweep: ReconcilePass, id: string, machine: Machine | undefined): Promise<void> {
   try {
     await sweep.host.quarantine({ ...passHeader(sweep, id, 0, 'quarantine'), whole: true, disks: [], checkpoints: [] })

@@ -42,7 +42,7 @@ test('the link to the machine of a build or an execution ends with its death, ho
   await world.until(() => isGone(build))
   assert.ok(performance.now() - died_ms < AT_ONCE_MS, 'only a comparison found it')
   assert.equal(await isGone(execution), false)
-  world.host.reboot() // no event
+  world.host.reboot() // the reboot of the host sends no event
   await process.engine.watch()?.sweep()
   assert.equal(await isGone(execution), true)
 })

@@ -8,7 +8,7 @@ import { readRunOn } from '../filetree/executions/store.ts'
 import { findSubjects } from '../metering/subjects-store.ts'
 import { guarded, mayRemove, report, type ReconcilePass } from './reconcile-pass.ts'
 
-/** The host's machine goes first: until then its capacity is in use. */
+/** The machine is stopped before its row is removed, which reserves its capacity. */
 export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
   for (const id of await listEndedMachines(sweep.db, sweep.cell_id)) {
     await guarded(sweep, id, async () => {
@@ -24,9 +24,10 @@ export async function endBuildMachines(sweep: ReconcilePass): Promise<void> {
 }
 
 /**
- * A row of `machines` exists from before its machine until the machine is gone, and rows are read after the inventory: without a row it is
- * an orphan. Nothing goes to quarantine: results are in the database or the layers, or can be made again. The copy of an execution's tree
- * stays for some hours.
+ * A row of `machines` exists before its machine and until the machine is gone. Rows are read after the inventory, so a machine without a
+ * row is an orphan.
+ * Nothing goes to quarantine: results are in the database or the layers, or can be made again. The copy of an execution's tree is kept for
+ * some hours.
  */
 export async function sweepOtherKinds(sweep: ReconcilePass, { machines, files }: Inventory): Promise<void> {
   const found = [...machines, ...files].filter((one) => !isWorkspace(one)).map(({ subject }) => subject)

@@ -19,7 +19,7 @@ export interface ProbeContext extends Omit<ReconcileContext, 'quarantine_days'> 
 const LOOK_MS = 2000
 const QUESTIONS_MAX = 64
 
-/** No event reports a hanging agent or a machine that was stopped from outside. */
+/** Probes machines, because no event reports a hanging agent or a machine that was stopped from outside. */
 export function startProbe(context: ProbeContext, signal: AbortSignal): void {
   const silent = new Map<string, Silence>()
   const failed = (error: unknown) => context.log.warn({ err: error }, 'the machines could not be probed')
@@ -27,7 +27,7 @@ export function startProbe(context: ProbeContext, signal: AbortSignal): void {
   tickEvery(LOOK_MS, look, failed, signal)
 }
 
-/** A frozen machine cannot answer, and one that an operation holds may be paused. */
+/** Leaves out frozen machines, which cannot answer, and machines that an operation holds, which may be paused. */
 export async function probe(context: ProbeContext, silent: Map<string, Silence>): Promise<void> {
   const asked = context.table.known().filter((entry): entry is Answering => shouldAnswer(entry))
   const mute: Answering[] = []
@@ -44,7 +44,7 @@ export async function probe(context: ProbeContext, silent: Map<string, Silence>)
   const looked_ms = context.clock.monotonic_ms()
   for (const entry of mute) {
     const [name, counted] = [nameOf(entry), counters.get(nameOf(entry))]
-    if (counted === undefined) continue // an event reports its end
+    if (counted === undefined) continue // skipped: the machine has ended, and an event reports it
     const look = { cpu_usec: counted.cpu_usec, looked_ms, cpu_millis: entry.grants?.cpu_millis ?? null, spare_share }
     const silence = nextSilence(silent.get(name), look)
     silent.set(name, silence)
@@ -59,7 +59,7 @@ function shouldAnswer(entry: WorkspaceEntry): boolean {
   return machine !== null && machine.state === 'running' && hold === null && observed_state === 'running'
 }
 
-/** For each the host reads the counters of its whole disk. */
+/** In small groups, because the host reads the counters of a whole disk for each machine. */
 async function statsOf(host: MachineHost, mute: Answering[]): Promise<MachineCounters[]> {
   const found: MachineCounters[] = []
   for (let at = 0; at < mute.length; at += MEASURES_MAX)
@@ -71,13 +71,13 @@ function nameOf({ id, machine }: { id: string; machine: { fence: number } }): st
   return `${id}:${machine.fence}`
 }
 
-/** The fence is drawn first: every later request has a higher one and wins. */
+/** The fence is drawn first, so that every later request has a higher fence and wins. */
 async function end(context: ProbeContext, { id, machine }: Answering): Promise<void> {
   const fence = await drawFence(context.db)
   const found = (await context.host.glance()).machines.find((one) => one.subject.id === id && one.fence === machine.fence)
   const row = await stateOf(context.db, id)
   const entry = await context.table.fresh(id)
-  // A late freeze was not reported: the next call thaws it.
+  // The table missed a late freeze: once marked, the next call thaws the machine.
   if (found?.state === 'frozen') context.table.markMachine(id, machine.fence, 'frozen')
   if (found?.state !== 'running' || row?.ownership_epoch !== machine.epoch || !entry || !shouldAnswer(entry)) return
   context.log.warn({ workspace_id: id, epoch: machine.epoch }, 'a machine hangs and is ended')

@@ -36,7 +36,10 @@ export interface ReconcilePass extends ReconcileContext {
   did: string[]
   failed: number
   removed: number
-  /** In transition when the sweep began: row and machine may be of two moments. Later transitions have a higher fence. */
+  /**
+   * Workspaces in transition when the sweep began: their rows and machines may be read at different times. Later transitions have a higher
+   * fence.
+   */
   moving: ReadonlySet<string>
   /** Rows that are older than the host and could not be changed yet. */
   unsettled: Set<string>
@@ -47,10 +50,10 @@ export function report(sweep: ReconcilePass, what: Recovery, text: string): void
   sweep.metrics?.recovered(what)
 }
 
-/** Removing files may take the host minutes: it goes on, and the next pass finds the rest. */
+/** Time limit of one workspace. Removing files may take minutes: the host continues, and the next pass handles the rest. */
 const ONE_MS = 10_000
 
-/** One workspace that fails or takes long must not block the others. */
+/** Limits and catches: one workspace that fails or takes long must not block the others. */
 export async function guarded(sweep: ReconcilePass, workspace_id: string, work: () => Promise<void>): Promise<void> {
   try {
     await withTimeout(sweep.one_ms ?? ONE_MS, 'putting one right', work())
@@ -64,7 +67,7 @@ export function passHeader(sweep: ReconcilePass, workspace_id: string, epoch: nu
   return { subject: workspaceSubject(workspace_id), operation_id: sweep.operation_id, step: `sweep-${step}`, epoch, fence: sweep.fence }
 }
 
-/** A mass delete or a restored pool must not delay deaths and orphans. */
+/** A mass delete or a restored pool must not delay the handling of deaths and orphans. */
 export function mayRemove(sweep: ReconcilePass): boolean {
   return (sweep.removed += 1) <= LIMITS.workspace.removals_per_sweep_max
 }

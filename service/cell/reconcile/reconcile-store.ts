@@ -5,7 +5,7 @@ import { settle, type SettledRow } from '../machines/settle-store.ts'
 export interface ExpectedRow extends SettledRow {
   checkpoint_id: string | null
   residency: 'resident' | 'hibernated' | 'restoring'
-  /** Also held by an operation of another workspace: a fork that captures it. */
+  /** An operation holds the workspace. It may be one of another workspace: a fork that captures this one. */
   active: boolean
   checkpoints: string[]
 }
@@ -44,7 +44,7 @@ export async function dropStaleHolds(db: Db): Promise<number> {
   return rows.length
 }
 
-/** Without an operation the workspace would never be ready. The next open runs the step again. */
+/** Without an operation the workspace would never be ready, so the start-up fails. The next open runs the step again. */
 export async function settleStartups(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql`
     update workspaces w set updated_at = ${now}, startup = jsonb_build_object('state', 'failed', 'step', w.startup -> 'step',

@@ -46,7 +46,7 @@ test('a new process learns from the host how to reach running machines', async (
   await using world = await createWorld()
   const first = await world.startProcess()
   const workspace_id = await running(world)
-  // The row says running just before the table has the machine.
+  // Waits, because the row says running just before the table has the machine.
   const before = await world.until(async () => (await first.table.fresh(workspace_id))?.machine ?? undefined)
   await first.kill()
   const second = await world.startProcess()
@@ -64,7 +64,7 @@ test('machines, disks and checkpoints that no row names are removed, and named o
   const machine = { resources: { cpu_millis: 1, memory_mib: 1, disk_gib: 1 }, hostname: 'x', layers: [] }
   for (const id of [deleted, asleep]) await world.host.start({ ...fenced(world, id, 7, 10), ...machine })
   await world.host.checkpoint({ ...fenced(world, kept, 1, 10), checkpoint_id: 'unnamed', then: 'paused' })
-  // The rows know the fences of these attempts, so what they left is garbage.
+  // The rows have the fences of these attempts, so the files of the attempts are garbage.
   await world.db.updateTable('operations').set({ fence: 10 }).execute()
   await world.db
     .insertInto('workspace_holds')
@@ -134,7 +134,7 @@ test('a machine that another process has parked and woken is not taken for dead 
   const workspace_id = await running(world)
   const before = await first.table.load(workspace_id)
   const second = await world.startProcess({ wait: false })
-  // The server takes the stalled process's connection for dead.
+  // Ends the connection, as the server does when a process stalls for too long.
   await sql`select pg_terminate_backend(pid) from pg_locks join pg_database on oid = database
     where locktype = 'advisory' and granted and datname = current_database()`.execute(world.db)
   await second.engine.ready
@@ -221,7 +221,7 @@ test("a late report of a death does not end the workspace's new machine of the s
     await process.parking.hibernate(await entryOf(process, workspace_id))
   }
   await process.parking.wake(await entryOf(process, workspace_id))
-  world.host.kill(dead) // events come in order: when this one is handled, the other one was
+  world.host.kill(dead) // events come in order: when this one is handled, the earlier one was handled too
   told.resolve()
   await world.until(async () => (await world.workspace(dead)).observed_state === 'failed')
   await lives(world, process, workspace_id)

@@ -14,8 +14,9 @@ import type { LiveMachine } from '../host/live-machine.ts'
 import { isWorkspace } from '../host/subject.ts'
 
 /**
- * Operations repair their own workspaces. Rows are read before the inventory. A change in between alters the state or epoch that guards
- * every write here, or has drawn a higher fence, and the host refuses the repair.
+ * Compares rows and host. Operations repair their own workspaces.
+ * Rows are read before the inventory. A change in between alters the state or epoch that guards every write here, or has drawn a higher
+ * fence, and the host refuses the repair.
  * @param begins the first pass of this process's term: no other part of the cell acts yet.
  */
 export async function reconcile(context: ReconcileContext, begins = false): Promise<Compared> {
@@ -30,7 +31,7 @@ export interface Compared {
   is_whole: boolean
 }
 
-/** The database may have been restored to a time before the host's. */
+/** The database may have been restored to an earlier time than the host's, with lower fences. */
 async function beginAboveHost(context: ReconcileContext): Promise<void> {
   await claimHost(context)
   const { highest_fence } = await context.host.glance()
@@ -39,17 +40,17 @@ async function beginAboveHost(context: ReconcileContext): Promise<void> {
   context.log.warn({ highest_fence }, 'the database is older than this host: fencing tokens continue above those that the host has seen')
 }
 
-/** The database of another installation does not know this host's workspaces and must change nothing. */
+/** Fails for the host of another installation: this database has no rows of its workspaces, and must not change it. */
 async function claimHost({ db, host }: ReconcileContext): Promise<void> {
   await host.claim(await readInstallationId(readerOf(db)))
 }
 
 async function compareAll(context: ReconcileContext, begins: boolean): Promise<Compared & { followed: boolean }> {
   const fence = await drawFence(context.db)
-  const moving = new Set(context.parking?.inTransition()) // after the fence: later transitions have a higher one
+  const moving = new Set(context.parking?.inTransition()) // read after the fence was drawn: later transitions have a higher one
   const shown = context.table.known().flatMap(({ id, machine }) => (machine === null ? [] : [{ id, machine }]))
   const rows = await readExpected(context.db, context.cell_id, [])
-  await claimHost(context) // after the rows: checks that they belong to this host
+  await claimHost(context) // after the rows were read: checks that rows and host belong together
   const inventory = await context.host.inventory()
   const sweep: ReconcilePass = {
     ...context,
@@ -117,7 +118,7 @@ async function compare(
   files: SubjectFiles | undefined,
 ): Promise<void> {
   if (sweep.moving.has(row.id) || sweep.unsettled.has(row.id)) return
-  // It was not stopped yet, or never became the hibernated workspace's.
+  // Any other machine was not stopped yet, or never became the machine of the hibernated workspace.
   const own = machine?.epoch === row.ownership_epoch && row.residency === 'resident' ? machine : undefined
   if (own !== undefined && row.observed_state === 'running') await adopt(sweep, row, own)
   if (row.active) return
@@ -132,13 +133,13 @@ const ALIVE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
 async function adopt(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): Promise<void> {
   const { epoch, state } = machine
-  // An operation may have unpaused the guest since: the table would keep saying paused.
+  // Not stored, because an operation may have unpaused the guest since: the table would continue to report `paused`.
   const known = sweep.table.get(row.id)?.machine
   if (row.active && state === 'paused' && known?.fence === machine.fence) return
   sweep.table.putMachine(machine)
   if (row.active) return
   if (state === 'paused') {
-    // The process that paused it to hibernate it may not commit that any more.
+    // Ends the hibernation for which the guest was paused, so that its process cannot commit it any more.
     if (!(await endTransition(sweep.db, row.id, sweep.fence))) return
     await sweep.host.unpause(passHeader(sweep, row.id, epoch, 'unpause'))
     sweep.table.markMachine(row.id, machine.fence, 'running')
@@ -152,7 +153,7 @@ async function adopt(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): 
 
 type Settle = (sweep: ReconcilePass, row: ExpectedRow, own: Machine | undefined) => Promise<void>
 
-/** Only an operation may leave these states, and none is left. */
+/** States that only an operation may leave, when no operation is left. */
 const SETTLE: Partial<Record<ExpectedRow['observed_state'], Settle>> = {
   running: async (sweep, row, own) => {
     if (own === undefined && row.residency === 'resident') await move(sweep, row, 'died')
@@ -181,7 +182,7 @@ async function move(sweep: ReconcilePass, row: ExpectedRow, event: Parameters<ty
 
 async function stopOrphan(sweep: ReconcilePass, row: ExpectedRow, machine: Machine): Promise<void> {
   await sweep.host.stop({ ...passHeader(sweep, row.id, row.ownership_epoch, 'stop'), machine_epoch: machine.epoch })
-  // A hibernated workspace runs on without it: no stream ends.
+  // A hibernated workspace continues without this machine, so no stream ends.
   if (row.residency === 'resident') sweep.table.endMachine(row.id, machine.fence, 'epoch_ended')
   else sweep.table.parkMachine(row.id, machine.fence)
   sweep.room?.ended(row.id, machine.fence)

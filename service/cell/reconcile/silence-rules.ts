@@ -1,8 +1,8 @@
 export interface Silence {
   looks: number
-  /** Latest probes in a row in which its processors stood still. */
+  /** Latest probes in a row without processor use. */
   still: number
-  /** Probes in which its agent could have run. */
+  /** Number of probes in which the agent could have run. */
   unhindered: number
   cpu_usec: number
   looked_ms: number
@@ -16,21 +16,21 @@ export interface SilentLook {
   spare_share: number
 }
 
-/** A hanging machine is found within 7 s, with the second that each query waits. */
+/** A hanging machine is found after this many probes: within 7 s, including the second that each query waits. */
 const SILENT_LOOKS = 3
-/** A busy guest may only be slow to answer, for example during a fork bomb. */
+/** A busy guest gets more probes, because it may only be slow to answer, for example during a fork bomb. */
 const SILENT_LOOKS_BUSY = 30
 const STILL_CPU_USEC = 5000
-/** A guest below half of its limit does not keep its agent from running. */
+/** Below this share of its limit, a guest does not prevent its agent from running. */
 const OWN_SHARE_MAX = 0.5
-/** Nor does the computer when a quarter of it is idle. */
+/** With this share of the computer idle, other guests do not prevent the agent either. */
 const SPARE_SHARE_MIN = 0.25
 
-/** Use before the first probe is not known, and counts for nothing. */
+/** Counts an unanswered probe. Use before the first probe is unknown, and is ignored. */
 export function nextSilence(last: Silence | undefined, { cpu_usec, looked_ms, cpu_millis, spare_share }: SilentLook): Silence {
   if (last === undefined) return { looks: 1, still: 1, unhindered: 1, cpu_usec, looked_ms }
   const used_usec = cpu_usec - last.cpu_usec
-  // A thousandth of a processor for a millisecond is a microsecond.
+  // Units: a thousandth of a processor for a millisecond is a microsecond.
   const own_share = cpu_millis === null ? 1 : used_usec / ((looked_ms - last.looked_ms) * cpu_millis)
   const unhindered = own_share < OWN_SHARE_MAX && spare_share >= SPARE_SHARE_MIN
   return {

@@ -1,6 +1,6 @@
 import { cpus } from 'node:os'
 
-/** Idle share of the computer's processors since the last call; 0 at first. */
+/** Idle share of the computer's processors since the last call; 0 at the first call. */
 export type SpareShare = () => number
 
 export function openSpareShare(): SpareShare {

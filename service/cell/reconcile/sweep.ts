@@ -17,7 +17,7 @@ const LOOK_MS = 15_000
 
 /**
  * Works also while the host is away.
- * @param leftovers requests a reconcile pass: ended work may have left a machine.
+ * @param leftovers requests a reconcile pass, because ended work may have left a machine.
  */
 export function startSweeping(context: UnderWayContext, leftovers: () => void, signal: AbortSignal): void {
   const told = new Set<string>()

@@ -8,8 +8,8 @@ import { readFates } from '../operations/volumes/store.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /**
- * A restored database does not know newer volumes: one without a row stays for the quarantine's days. Rows are read after the inventory,
- * and a row exists before its volume.
+ * A restored database has no rows of newer volumes, so volumes without a row are first kept in quarantine.
+ * Rows are read after the inventory, and a row exists before its volume.
  */
 export async function sweepVolumes(sweep: ReconcilePass, { volumes }: Inventory): Promise<void> {
   if (volumes.length === 0) return
@@ -27,7 +27,7 @@ export async function sweepVolumes(sweep: ReconcilePass, { volumes }: Inventory)
 }
 
 async function settle(sweep: ReconcilePass, { volume_id, kept_since }: VolumeHere, fate: 'kept' | 'deleted' | undefined): Promise<void> {
-  if (fate === 'kept') return keep(sweep, volume_id, false) // another restore has brought its row back
+  if (fate === 'kept') return keep(sweep, volume_id, false) // out of quarantine: another restore has brought its row back
   if (fate === 'deleted' || kept_since !== undefined) {
     await sweep.host.deleteVolume(speak(sweep, volume_id, 'delete'))
     report(sweep, 'volume_deleted', `volume ${volume_id}: deleted what was left of it`)
@@ -45,7 +45,7 @@ async function keep(sweep: ReconcilePass, volume_id: string, is_kept: boolean): 
   }
 }
 
-/** A clock before the start of the quarantine ends nothing. */
+/** If the clock is before the start of the quarantine, the quarantine has not ended. */
 function isOver({ clock, quarantine_days }: ReconcilePass, { kept_since }: VolumeHere): boolean {
   return kept_since !== undefined && clock.now().getTime() - new Date(kept_since).getTime() >= quarantine_days * DAY_MS
 }

@@ -11,8 +11,8 @@ const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 2000
 const SWEEP_MS = 60_000
 /**
- * The next pass waits no longer than this for the one before. The late pass goes on: the host refuses its lower fence for workspaces that
- * the next one has commanded.
+ * The next pass waits no longer than this for the previous one.
+ * The late pass continues: the host refuses its lower fence for workspaces that the next pass has commanded.
  */
 const LATE_MS = 30_000
 
@@ -29,9 +29,9 @@ export interface Watch {
   sweepSoon(): void
   sweep(): Promise<void>
   ended: Promise<void>
-  /** Whether events of the host arrive. */
+  /** Whether this process is connected to the events of the host. */
   in_contact(): boolean
-  /** Why there was no pass yet, or no contact since; null while there is contact. */
+  /** The reason why there was no pass yet, or why contact was lost; null while there is contact. */
   trouble(): string | null
   state(): object
 }
@@ -50,9 +50,9 @@ interface WatchState {
   readonly ready: PromiseWithResolvers<void>
   /** The next pass begins when this resolves. */
   before: Promise<void>
-  /** A pass is requested and has not begun. */
+  /** True if a pass is requested and has not begun. */
   asked: boolean
-  /** The first full pass has compared rows and host. */
+  /** True after the first full pass has compared rows and host. */
   begun: boolean
   last: Pass | null
   in_contact: boolean
@@ -101,7 +101,7 @@ function sweepSoon(state: WatchState): void {
   sweep(state).catch((error: unknown) => state.context.log.warn({ err: error }, 'a reconcile pass failed'))
 }
 
-/** Queues a full pass. It waits for the pass before, but no longer than `late_ms`. */
+/** Queues a full pass. The pass waits for the previous one, but no longer than `late_ms`. */
 function sweep(state: WatchState): Promise<void> {
   const { context, late_ms } = state
   const next = state.before.then(() => compare(state))
@@ -143,7 +143,7 @@ function noteEnd(state: WatchState, own: Pass, result: string, is_whole: boolean
   if (isLast(state, own)) context.compared?.(is_whole)
 }
 
-/** No later pass has begun since: the report of a late one is outdated. */
+/** Whether no later pass has begun. Otherwise the result of this late pass is outdated and ignored. */
 function isLast({ last }: WatchState, own: Pass): boolean {
   return last === own
 }
@@ -169,7 +169,7 @@ async function follow(state: WatchState): Promise<void> {
   const { context, signal } = state
   const { last_event, boot_id } = await context.host.glance()
   const stream = context.host.events(last_event, signal)
-  // Deaths after last_event come as events; the pass covers all earlier ones.
+  // The stream reports deaths after last_event, and this pass covers all earlier ones.
   await sweep(state)
   state.in_contact = true
   state.trouble = null
@@ -180,7 +180,7 @@ async function follow(state: WatchState): Promise<void> {
   }
 }
 
-/** For operators only: a refusal of the host names the owner of its pool. */
+/** The text is for operators only, because a refusal of the host names the owner of its pool. */
 function troubleOf(error: unknown): string {
   return error instanceof HostFailure ? error.message : 'the reconciler could not compare rows and host: the log has the reason'
 }
@@ -193,10 +193,10 @@ async function handle(context: ReconcileContext, event: HostEvent): Promise<void
   const workspace_id = subject.id
   context.log.warn({ workspace_id, epoch, reason }, 'a machine died')
   context.metrics?.died(reason)
-  // Memory first: a commit under way asks there whether its machine still lives.
+  // The table first: a commit under way checks there whether its machine still lives.
   context.table.endMachine(workspace_id, fence, 'died')
   const row = await stateOf(context.db, workspace_id)
-  // Checked after the row was read: a machine that was restored since is in the table before the row names its disk.
+  // Checked after the row was read: the table has a machine that was restored since before the row names its disk.
   if (context.table.hasSuccessor(workspace_id, fence)) return
   if (row?.ownership_epoch === epoch) await settle(context.db, row, 'died', context.clock.now())
   context.room?.released()

@@ -4,7 +4,7 @@ import type { AuditEvent } from './store.ts'
 
 export type Actor =
   | { kind: 'api_key' | 'user'; id: string }
-  /** `name`: the owner of the token, `api_key:<id>` or `user:<id>`. The agent session may be deleted later. */
+  /** `name`: the owner of the token, `api_key:<id>` or `user:<id>`. It is stored, because the agent session may be deleted. */
   | { kind: 'tool_token'; id: string; name: string }
   | { kind: 'operator'; name: string }
   | { kind: 'service'; name: 'setup' | 'cell' | 'api' }
@@ -38,10 +38,10 @@ export type AuditTargetKind =
   | 'template_build'
   | 'workspace'
 
-/** One record per caller, tool, workspace and minute. */
+/** Records of tool calls: one per caller, tool, workspace and minute. */
 export const TOOL_CALLS = 'tools.use'
 
-/** null: the owner is the organization, or the installation. */
+/** Ids of the owner are null if the owner is the organization, or the installation. */
 export interface AuditTarget {
   kind: AuditTargetKind
   id: string
@@ -56,7 +56,7 @@ export interface ChangeOrigin {
   ids: Ids
   now: Date
   request_id: string | null
-  /** The peer of the connection; behind a proxy, the proxy. */
+  /** Address of the connection's peer; behind a proxy, the address of the proxy. */
   source_address: string | null
 }
 

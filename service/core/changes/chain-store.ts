@@ -7,8 +7,8 @@ const ROWS_MAX = 1000
 const CHAINS_MAX = 200
 
 /**
- * Runs after the commit, so that changes do not wait for each other. Several processes may run it: a row lock gives each chain to one at a
- * time.
+ * Runs after the commit, so that changes do not wait for each other.
+ * Several processes may run it, because a row lock gives each chain to one process at a time.
  */
 export async function linkEvents(db: Db, stopped: () => boolean = () => false): Promise<number> {
   let linked = 0
@@ -57,7 +57,7 @@ async function linkChain(tx: Tx, chain_id: string): Promise<number> {
   return rows.length
 }
 
-/** null: another process has the chain. */
+/** @returns null if another process has locked the chain. */
 async function lockChain(tx: Tx, chain_id: string): Promise<Link | null> {
   const { sequence, sha256 } = CHAIN_START
   const start = { chain_id, sequence, sha256, dropped_sequence: sequence, dropped_sha256: sha256 }
@@ -107,7 +107,7 @@ export interface Chain {
   /** null: the installation's chain, or an organization that is gone. */
   slug: string | null
   end: Link
-  /** Deleted for its age. */
+  /** The last link that was deleted for its age. */
   dropped: Link
 }
 

@@ -9,7 +9,7 @@ export const CHAIN_START: Link = { sequence: 0, sha256: Buffer.alloc(32) }
 /** For records that belong to no organization. */
 export const INSTALLATION_CHAIN = '00000000-0000-0000-0000-000000000000'
 
-/** Both fields cover all records up to it. */
+/** A position in a chain. The digest covers all records up to it. */
 export interface Link {
   sequence: number
   sha256: Buffer

@@ -8,7 +8,9 @@ import { insertAuditEventLast } from './store.ts'
 
 declare const recorded: unique symbol
 
-/** Only `mutate` creates one, and every write of tenant or operator state requires one: no change is without its audit record. */
+/**
+ * Only `mutate` creates this type, and every write of tenant or operator state requires it: no change can be made without its audit record.
+ */
 export type ChangeTx = Tx & { readonly [recorded]: true }
 
 const actors = new WeakMap<ChangeTx, Actor>()
@@ -21,12 +23,12 @@ export function actorOf(tx: ChangeTx): Actor {
 
 const TRIES_MAX = 8
 const DEADLOCK = '40P01'
-/** The database raises it on an insert into an organization that is being deleted (migration 0042). */
+/** SQLSTATE that the database raises on an insert into an organization that is being deleted (migration 0042). */
 const ENDING = 'BE404'
 
 /**
- * Work and audit record are one transaction. It is retried after a StaleReadError and after a deadlock; after the last try it throws a
- * retryable conflict.
+ * Runs the work and writes its audit record in one transaction. It is retried after a StaleReadError and after a deadlock; after the last
+ * try a retryable conflict is thrown.
  * @param subject null: nothing changed, and nothing is recorded.
  */
 export async function mutate<Result>(

@@ -3,7 +3,7 @@ import { queueLastStatement } from '../../db/last-statement.ts'
 import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 
-/** `linkEvents` sets the position in the chain after the commit. */
+/** Without the position in the chain, which `linkEvents` sets after the commit. */
 export type AuditEvent = Required<Omit<Insertable<Database['audit_events']>, 'sequence' | 'sha256'>>
 
 /** In the order of `auditValues`. */
@@ -30,13 +30,13 @@ export async function insertAuditEvent(tx: Tx, event: AuditEvent): Promise<void>
   await tx.executeQuery(CompiledQuery.raw(INSERT, auditValues(event)))
 }
 
-/** Together with the commit the record costs no round trip of its own (decision 242). */
+/** Sends the record together with the commit, which saves a round trip (decision 242). */
 export function insertAuditEventLast(tx: Tx, event: AuditEvent): Promise<void> {
   return queueLastStatement(tx, INSERT, auditValues(event))
 }
 
 /**
- * The record needs no transaction of its own. With the values of null nothing is recorded.
+ * Writes a record within another statement, without a transaction. With the values of null nothing is recorded.
  * @param from a query of the statement: one record for each of its rows.
  * @param first the number of the first parameter.
  */

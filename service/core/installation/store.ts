@@ -1,6 +1,6 @@
 import type { Reader } from '../../db/reader.ts'
 
-/** Data outside the database is stored with this id and ignores commands of any other installation. */
+/** A store outside the database has this id, and refuses commands of another installation. */
 export async function readInstallationId(reads: Reader): Promise<string> {
   const [row] = await reads.rows<{ id: string }>('installation.id', 'select id from installation', [])
   if (!row) throw new Error('the database has no installation id')

@@ -20,7 +20,7 @@ export function apiKeyOf(api_key: string): NewApiKey {
   return { key_id, api_key, secret_sha256: sha256(secret) }
 }
 
-/** App, "Authentication": `sfu_` and 43 characters. */
+/** A session token is `sfu_` and 43 characters (App, "Authentication"). */
 export function newSessionToken(): { token: string; token_sha256: Buffer } {
   const token = `sfu_${randomBytes(32).toString('base64url')}`
   return { token, token_sha256: sha256(token) }

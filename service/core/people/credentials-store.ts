@@ -5,7 +5,7 @@ import type { ChangeTx } from '../changes/mutate.ts'
 export type Credentials = Selectable<Database['person_credentials']>
 export type CredentialsChange = Partial<Omit<Credentials, 'person_id'>>
 
-/** Every other change of the person's credentials waits. */
+/** Every other change of the person's credentials waits for this lock. */
 export async function lockCredentials(tx: ChangeTx, person_id: string): Promise<Credentials> {
   await tx
     .insertInto('person_credentials')
@@ -19,7 +19,7 @@ export async function writeCredentials(tx: ChangeTx, person_id: string, change: 
   await tx.updateTable('person_credentials').set(change).where('person_id', '=', person_id).execute()
 }
 
-/** The password may have been replaced since it was checked. */
+/** Locks the credentials. @returns false if the password has been replaced since it was checked. */
 export async function lockPasswordIfCurrent(tx: ChangeTx, person_id: string, password_hash: string): Promise<boolean> {
   const row = await tx
     .selectFrom('person_credentials')
@@ -48,7 +48,7 @@ export async function useRecoveryCode(tx: ChangeTx, person_id: string, code_sha2
   return numUpdatedRows > 0n
 }
 
-/** false: the address already belongs to a person. */
+/** @returns false if the address already belongs to a person. */
 export async function insertPerson(
   tx: ChangeTx,
   person: { id: string; email: string; email_verified: boolean; display_name: string | null; created_at: Date },

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** Their owners cannot change until the transaction ends. */
+/** Owners of these organizations cannot change until the transaction ends. */
 export async function lockOwned(tx: ChangeTx, person_id: string): Promise<{ id: string; owners: number }[]> {
   const owned = tx.selectFrom('memberships').select('organization_id').where('person_id', '=', person_id).where('role', '=', 'owner')
   const locked = await tx
@@ -13,7 +13,7 @@ export async function lockOwned(tx: ChangeTx, person_id: string): Promise<{ id: 
     .forUpdate()
     .execute()
   if (locked.length === 0) return []
-  // The transaction may have waited for the lock.
+  // Read again, because memberships may have changed while the transaction waited for the lock.
   return tx
     .selectFrom('memberships as m')
     .select(({ fn }) => ['m.organization_id as id', fn.countAll<number>().as('owners')])
@@ -33,7 +33,7 @@ export async function deleteMemberships(tx: ChangeTx, person_id: string): Promis
   return rows.map(({ organization_id }) => organization_id)
 }
 
-/** Other rows reference the anonymised row. */
+/** The row is anonymised, not deleted, because other rows reference it. */
 export async function erasePerson(tx: ChangeTx, id: string, email: string, now: Date): Promise<void> {
   await tx.deleteFrom('recovery_codes').where('person_id', '=', id).execute()
   await tx.deleteFrom('email_tokens').where('person_id', '=', id).execute()

@@ -4,7 +4,7 @@ import type { Tx } from '../../db/reader.ts'
 import type { Database } from '../../db/schema.ts'
 import type { ChangeTx } from '../changes/mutate.ts'
 
-/** A retried mail inserts the same token again. */
+/** A retried mail inserts the same token again, which has no effect. */
 export async function insertEmailToken(tx: Tx, token: Omit<Insertable<Database['email_tokens']>, 'used_at'>): Promise<void> {
   await tx
     .deleteFrom('email_tokens')
@@ -20,7 +20,7 @@ export async function insertEmailToken(tx: Tx, token: Omit<Insertable<Database['
     .execute()
 }
 
-/** A concurrent second use gets undefined. */
+/** A concurrent second use of the token gets undefined. */
 export function useEmailToken(
   tx: ChangeTx,
   { token_sha256, purpose, person_id, now }: { token_sha256: Buffer; purpose: EmailTokenPurpose; person_id?: string; now: Date },

@@ -4,7 +4,7 @@ import { LIMITS } from '../../../contract/limits.ts'
 const LOCAL = /^[^\s"(),:;<>[\]\\@\p{C}]{1,64}$/u
 const DOMAIN = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/
 
-/** null: no address. Mail goes to the normalised address, so the account belongs to the owner of that mailbox. */
+/** @returns null if the text is no address. Mail goes to the normalised address, so the account belongs to the owner of that mailbox. */
 export function normalizeEmail(text: string): string | null {
   // Upper case first: some letters have two lower-case forms.
   const [local = '', domain = '', ...others] = text.trim().normalize('NFKC').toUpperCase().toLowerCase().split('@')

@@ -7,16 +7,16 @@ const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** The key is outside the database: a copy of the database reveals neither secrets nor links. */
+/** The key is outside the database, so a copy of the database reveals neither secrets nor mailed links. */
 export interface PersonSecrets {
   seal(person_id: string, value: Buffer): Buffer
-  /** null: sealed by another key, or for another person. */
+  /** @returns null if the value was sealed with another key, or for another person. */
   open(person_id: string, sealed: Buffer): Buffer | null
-  /** It is the same each time the mail is retried. */
+  /** @returns the same token each time the mail is retried. */
   tokenOf(mail_id: string): string
 }
 
-/** @param directory of the api's user, shared by all api processes. */
+/** @param directory a folder of the api's user, shared by all api processes. */
 export async function openPersonSecrets(directory: string): Promise<PersonSecrets> {
   const secret = await readOrCreate(directory, FILE, () => randomBytes(KEY_BYTES))
   if (secret.length !== KEY_BYTES) throw new Error(`${FILE} in ${directory} is no key: put it back from a backup`)
@@ -45,7 +45,7 @@ export async function openPersonSecrets(directory: string): Promise<PersonSecret
   }
 }
 
-/** Tokens and recovery codes are long and random: a fast hash is enough. */
+/** A fast hash is enough, because tokens and recovery codes are long and random. */
 export function digestOf(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }

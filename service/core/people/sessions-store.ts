@@ -26,7 +26,7 @@ export async function insertSession(tx: ChangeTx, session: Insertable<Database['
 
 export type SessionChange = Partial<Pick<Selectable<Database['person_sessions']>, 'mfa_pending' | 'stepped_up_at'>>
 
-/** Of two concurrent calls with the same token, one succeeds. */
+/** Of two concurrent calls with the same token, only one replaces it. */
 export function rotateSession(
   tx: ChangeTx,
   { id, from, to, now, change }: { id: string; from: Buffer; to: Buffer; now: Date; change: SessionChange },
@@ -52,7 +52,7 @@ export async function revokeSessions(tx: ChangeTx, person_id: string, now: Date,
   return Number(numUpdatedRows)
 }
 
-/** null: the person has no such session; else whether it was in force. */
+/** @returns whether the session was in force before; null: the person has no such session. */
 export async function revokeSession(tx: ChangeTx, person_id: string, id: string, now: Date): Promise<boolean | null> {
   const row = await tx
     .selectFrom('person_sessions')

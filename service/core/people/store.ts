@@ -11,7 +11,7 @@ export function findPerson(db: Db, email: string): Promise<Selectable<Database['
     .executeTakeFirst()
 }
 
-/** One person has one row in all organizations. */
+/** A person has one row for all organizations. */
 export async function insertPersonWithRole(
   tx: ChangeTx,
   person: Insertable<Database['people']>,

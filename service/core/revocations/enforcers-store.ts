@@ -3,7 +3,7 @@ import type { RevocationScope } from './messages.ts'
 import { idOf } from './messages.ts'
 import type { Db } from '../../db/database.ts'
 
-/** The lock of service/cell/operations/ownership.ts: a 64-bit hash in two halves. */
+/** The cell's lock of service/cell/operations/ownership.ts, a 64-bit hash that pg_locks shows in two halves. */
 const LOCKED = sql`exists (
   select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 1
     and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('berth cell ' || cells.id, 0))`
@@ -11,7 +11,7 @@ const LOCKED = sql`exists (
 export interface EnforcerQuery {
   scope: RevocationScope
   payload: string
-  /** A cell that was last seen before and no longer has its lock admits no caller. */
+  /** A cell last seen before this time, and without its lock, admits no caller and need not answer. */
   seen_since: Date
   listener_name: string
 }

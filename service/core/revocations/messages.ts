@@ -1,12 +1,12 @@
 import { isUuid } from '../../lib/ids.ts'
 
-/** Only its enforcers are asked. */
+/** Only processes that enforce revocations of this scope must answer. */
 export type RevocationScope = 'everywhere' | `workspace:${string}` | `project:${string}`
 
-/** A revocation asks each api's listener connection. */
+/** A revocation finds every api process by the name of its listener connection. */
 export const listenerOf = (application_name: string): string => `${application_name}-listener`
 
-/** Are all changes committed before it applied? Numbers of one asker increase. */
+/** Asks whether all changes committed before the question are applied. The numbers of one asker increase. */
 export interface RevocationQuestion {
   asker: string
   number: number

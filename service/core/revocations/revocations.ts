@@ -12,11 +12,11 @@ import { askEnforcers } from './enforcers-store.ts'
 export interface Revocations {
   /**
    * Waits until every enforcing process has applied all changes committed before this call. Notifications arrive in commit order, so a
-   * process that answers has applied them. Resolves after the time limit too: by then the change holds without an answer
-   * (`revocation_held_seconds_max`).
+   * process that answers has applied them.
+   * Resolves after the time limit too: after `revocation_held_seconds_max` the change is in force without an answer.
    */
   awaitConfirmed(scope: RevocationScope, signal: AbortSignal): Promise<void>
-  /** Resolves every waiting call at once: the process is about to exit. */
+  /** Resolves every waiting call at once, because the process is about to exit. */
   close(): void
 }
 
@@ -43,7 +43,7 @@ interface Context {
 }
 
 interface RevocationsState extends Context {
-  /** Names this process in its questions. */
+  /** Name of this process in its questions. */
   asker: string
   waiters: Set<Waiter>
   /** Number of the last question. */
@@ -59,7 +59,7 @@ export function openRevocations(context: Context): Revocations {
   const askAgain = oneAtATime(() => askForAll(state))
   tickEvery(ASK_AGAIN_MS, askAgain, unasked, closing.signal)
   const stop_hearing = listener.on('berth_revoked', (text) => hearAnswer(state, text))
-  // The listener has already applied earlier notifications about keys: the token cache was cleared as they arrived.
+  // The answer needs no wait, because earlier notifications about keys have cleared the token cache as they arrived.
   const stop_answering = listener.on('berth_revocation', (text) => answerQuestion(state, text))
   return {
     awaitConfirmed: (scope, signal) => awaitConfirmed(state, scope, signal),
@@ -81,7 +81,7 @@ async function awaitConfirmed(state: RevocationsState, scope: RevocationScope, s
   signal.addEventListener('abort', waiter.done, { once: true })
   state.waiters.add(waiter)
   try {
-    await ask(state, scope, state.last, [waiter]).catch(() => undefined) // asked again in a second
+    await ask(state, scope, state.last, [waiter]).catch(() => undefined) // a failed question is repeated in a second
     await promise
   } finally {
     clearTimeout(deadline)
@@ -108,7 +108,7 @@ function endIfConfirmed({ expected, answered, done }: Waiter): void {
   if (expected !== null && [...expected].every((by) => answered.has(by))) done()
 }
 
-/** One question serves all waiters of a scope: it follows all their commits. Scopes are asked one after another. */
+/** Asks once for all waiters of a scope: the question comes after all their commits. Scopes are asked one after another. */
 async function askForAll(state: RevocationsState): Promise<void> {
   for (const scope of new Set([...state.waiters].map((waiter) => waiter.scope))) {
     state.last += 1
@@ -127,10 +127,10 @@ function hearAnswer({ asker, waiters }: RevocationsState, text: string | null): 
   }
 }
 
-/** Confirms a question of any api process, this one included. */
+/** Answers a question of any api process, including this one. */
 function answerQuestion({ db, listener }: RevocationsState, text: string | null): void {
   const asked = text === null ? null : parseAsk(text)
   const pid = listener.pid()
   if (asked === null || pid === null) return
-  notifyConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // the api asks again
+  notifyConfirmed(db, answerText({ ...asked, by: `api:${pid}` })).catch(() => undefined) // not retried here: the asking api process asks again
 }

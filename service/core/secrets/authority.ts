@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { Opener, SealedSubject, Sealer } from '../keys/ring/sealed-values.ts'
 
-/** PKCS #8, DER. */
+/** A sealed private key, in PKCS #8, DER. */
 export interface SealedAuthority {
   id: string
   key_id: string
@@ -26,8 +26,8 @@ const PLACEHOLDER_BYTES = 20
 const PLACEHOLDER = new RegExp(`${PLACEHOLDER_PREFIX}[0-9a-f]{${2 * PLACEHOLDER_BYTES}}`)
 
 /**
- * It cannot be guessed without the authority's key. It survives rotations, so that running processes continue, and forks, which share the
- * authority of their source.
+ * The placeholder cannot be guessed without the authority's key.
+ * It does not change with a rotation, so that running processes continue, nor with a fork, which shares the authority of its source.
  */
 export function placeholderOf(private_key: Buffer, secret_id: string): string {
   const digest = createHmac('sha256', private_key).update(`placeholder ${secret_id}`).digest()

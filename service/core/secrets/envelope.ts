@@ -1,14 +1,14 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { Opener, SealedSubject, Sealer } from '../keys/ring/sealed-values.ts'
 
-/** A value opens under no other identity. */
+/** A value cannot be opened under another identity. */
 export interface ValueOf {
   organization_id: string
   secret_id: string
   version: number
 }
 
-/** The data key is used once, and sealed for the cells. */
+/** The data key is used for one value, and is sealed for the cells. */
 export interface SealedSecret {
   key_id: string
   wrapped_key: string
@@ -30,7 +30,7 @@ export async function sealSecret(sealer: Sealer, of: ValueOf, value: string): Pr
   return { key_id, wrapped_key: sealed, ciphertext: Buffer.concat([nonce, cipher.getAuthTag(), encrypted]) }
 }
 
-/** Throws where a part was changed or belongs to another version. */
+/** Throws if a part was changed or belongs to another version. */
 export async function openSecret(opener: Opener, of: ValueOf, { key_id, wrapped_key, ciphertext }: SealedSecret): Promise<string> {
   const data_key = await opener.open(subjectOf(of), { key_id, sealed: wrapped_key })
   const nonce = ciphertext.subarray(0, NONCE_BYTES)
@@ -39,7 +39,7 @@ export async function openSecret(opener: Opener, of: ValueOf, { key_id, wrapped_
   return Buffer.concat([decipher.update(ciphertext.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8')
 }
 
-/** The ciphertext of the value does not change. */
+/** Only the data key is sealed again. The ciphertext does not change. */
 export async function rewrap(
   opener: Opener,
   sealer: Sealer,

@@ -10,7 +10,7 @@ export async function insertSealingKey(tx: ChangeTx, { key_id, public_jwk, creat
     .execute()
 }
 
-/** Transactions may still seal for an older key. */
+/** Waits for transactions under way, which may still seal for an older key. */
 export async function awaitSealers(db: Db): Promise<void> {
   await sql`select pg_advisory_lock(hashtextextended(${SEALING}, 0)), pg_advisory_unlock(hashtextextended(${SEALING}, 0))`.execute(db)
 }
@@ -26,7 +26,7 @@ export interface KeyUse {
   values: number
 }
 
-/** Newest first. */
+/** Lists the keys, newest first. */
 export async function keyUses(db: Db): Promise<KeyUse[]> {
   const { rows } =
     await sql<KeyUse>`select k.key_id, k.created_at, (select count(*) from secret_versions v where v.key_id = k.key_id)::integer
@@ -50,7 +50,7 @@ export async function listWrapped(db: Db, newest: string, limit: number): Promis
   return rows
 }
 
-/** The value may have been erased since. */
+/** Writes only over the row that was read, because the value may have been erased since. */
 export async function writeWrapped(db: Db, before: WrappedRow, after: Pick<WrappedRow, 'key_id' | 'wrapped_key'>): Promise<void> {
   await db
     .updateTable('secret_versions')

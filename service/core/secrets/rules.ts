@@ -1,7 +1,7 @@
 import { TOOLS_OF_BINDINGS } from '../../../contract/schemas/secrets.ts'
 import type { Tool } from '../../../contract/tools.ts'
 
-/** See machine/internal/agent/session, "environment". */
+/** Variables that the agent sets itself (machine/internal/agent/session, "environment"). */
 export const GUEST_VARIABLES: readonly string[] = ['HOME', 'USER', 'LOGNAME', 'SHELL', 'PATH', 'LANG', 'TERM']
 
 /** null: no restriction. */
@@ -13,7 +13,7 @@ export interface SecretTerms {
 
 export interface SecretUser {
   project_id: string
-  /** null: not created yet, and no restriction can name it. */
+  /** null: the workspace is not created yet, so no restriction can name it. */
   workspace_id: string | null
 }
 
@@ -24,7 +24,7 @@ export function mayUse(terms: SecretTerms, user: SecretUser, tools: readonly Too
   return tools.every((tool) => allowed_tools.includes(tool))
 }
 
-/** App, "Workspace secrets replace". */
+/** Whether a secret may be bound (App, "Workspace secrets replace"). */
 export function mayBeBound(terms: SecretTerms, user: SecretUser): boolean {
   return mayUse(terms, user, TOOLS_OF_BINDINGS)
 }

@@ -9,15 +9,15 @@ export interface SealingKeyRow {
   created_at: Date
 }
 
-/** Newest first: new values are sealed for the newest. */
+/** Lists the keys, newest first: new values are sealed for the newest. */
 export function listSealingKeys(db: Db): Promise<SealingKeyRow[]> {
   return db.selectFrom('sealing_keys').selectAll().orderBy('created_at', 'desc').orderBy('key_id').execute()
 }
 
-/** Sealing transactions share this advisory lock. */
+/** Name of the advisory lock that sealing transactions share. */
 export const SEALING = 'berth sealing'
 
-/** Until the transaction ends a rotation waits. */
+/** Shares the lock, so that a rotation waits until this transaction ends. */
 export async function lockNewestKey(tx: Tx): Promise<SealingKeyRow | null> {
   await sql`select pg_advisory_xact_lock_shared(hashtextextended(${SEALING}, 0))`.execute(tx)
   const [newest] = await listSealingKeys(tx)
@@ -32,7 +32,7 @@ export async function insertFirstSealingKey(db: Db, { key_id, public_jwk, create
   })
 }
 
-/** $1 organization, $2 project; `n` has the names. */
+/** $1: organization, $2: project; `n` has the names. */
 export const MEANT_BY_NAME = `lateral (
   select * from (
     select p.* from secrets p where p.project_id = $2 and p.name = n.name and p.deleted_at is null
@@ -63,7 +63,7 @@ export function secretsNamed(reads: Reader, { organization_id, project_id }: Sco
   )
 }
 
-/** No binding outlives its secret. */
+/** A secret must not be deleted while a binding to it is created. */
 export async function lockNamedSecrets(tx: Tx, { organization_id, project_id }: Scope, names: readonly string[]): Promise<void> {
   await sql`select 1 from secrets where organization_id = ${organization_id} and (project_id = ${project_id} or project_id is null)
     and name = any(${names}) and deleted_at is null order by id for share`.execute(tx)

@@ -9,11 +9,11 @@ export interface BuildUpload {
   parts: { name: string; bytes: number }[]
 }
 
-/** It is written at the request, and not resolved again. */
+/** Fixed at the request, and not resolved again when the build runs. */
 export interface BuildPlan {
-  /** Lowest first; empty where the base is an upload. */
+  /** Lowest layer first; empty if the base is an upload. */
   layers: string[]
-  /** `layers`: of the machine that unpacks it. */
+  /** An upload as base. `layers` are those of the machine that unpacks it. */
   base_upload?: BuildUpload & { layers: string[] }
   resources: Resources
   egress: EgressPolicy

@@ -16,15 +16,15 @@ export interface PlanSources {
   recipe: Recipe
   base: Base
   upload: BuildPlan['upload']
-  /** It is unpacked into a layer. */
+  /** An upload as base, which is unpacked into a layer. */
   base_upload: BuildUpload | null
   plan: CeilingSources['plan']
-  /** null: Debian's own. */
+  /** Mirror of Debian packages; null: Debian's own servers. */
   mirror: string | null
   ceiling: EgressPolicy | null
 }
 
-/** The machine is as large as a workspace of the version, and its egress stays within the base's policy. */
+/** Plans a build. Its machine is as large as a workspace of the version, and its egress stays within the base's policy. */
 export function planBuild({ recipe, upload, base_upload, plan, mirror, ceiling, ...sources }: PlanSources): BuildPlan {
   const base = base_upload === null ? sources.base : underUpload(sources.base)
   const settings = recipeSettings(base.settings, recipe)
@@ -40,7 +40,7 @@ export function planBuild({ recipe, upload, base_upload, plan, mirror, ceiling, 
   }
 }
 
-/** Sizes and egress are those of the platform's base. */
+/** An upload has no layers. Sizes and egress are those of the platform's base. */
 function underUpload({ settings: { defaults, ceiling }, egress }: Base): Base {
   const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
   return { layers: [], settings: { env: { PATH }, inputs: {}, defaults, ceiling }, egress }
@@ -48,7 +48,7 @@ function underUpload({ settings: { defaults, ceiling }, egress }: Base): Base {
 
 export function recipeSettings(base: TemplateSettings, recipe: Recipe): TemplateSettings {
   const { env, inputs, start, services, warm, defaults, ceiling } = recipe
-  const { warm: _, ...kept } = base // the base's may not fit other files
+  const { warm: _, ...kept } = base // the base's `warm` may not fit other files
   return {
     ...kept,
     env: { ...base.env, ...env },

@@ -10,7 +10,7 @@ export interface NewVersion {
   layered: boolean
   layers: string[]
   settings: TemplateSettings
-  /** Ceiling of its workspaces. */
+  /** Ceiling of the egress of the template's workspaces. */
   egress: EgressPolicy | null
 }
 
@@ -69,7 +69,7 @@ export async function publishVersion(
   return { id, version }
 }
 
-/** The lock gives concurrent publications different numbers. */
+/** Locks the template, so that concurrent publications get different numbers. */
 async function lockTemplate(tx: ChangeTx, { organization_id, slug }: NewVersion, at: { ids: Ids; now: Date }): Promise<string> {
   await tx
     .insertInto('templates')

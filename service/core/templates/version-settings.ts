@@ -7,7 +7,7 @@ export interface GivenSettings {
   settings?: TemplateSettingsInput | undefined
 }
 
-/** Absent settings are empty; sizes come from the workspace's own version. */
+/** Absent settings are empty. Sizes come from the workspace's own version. */
 export function savedSettings(of: TemplateSettings, said: GivenSettings): TemplateSettings {
   const { defaults = {}, settings = {} } = said
   const { cpu_millis, memory_mib, disk_gib } = of.defaults

@@ -8,7 +8,9 @@ export interface CeilingSources {
   plan: { [resource in keyof Resources]: number | null }
 }
 
-/** App, "Open body". An absent cap is the template's default size; an absent plan limit restricts nothing. */
+/**
+ * Upper limits of a workspace (App, "Open body"). An absent cap means the template's default size; an absent plan limit restricts nothing.
+ */
 export function ceilingsOf({ template, caps, plan }: CeilingSources): Resources {
   const of = (resource: keyof Resources) =>
     Math.min(template.ceiling[resource], caps[resource] ?? template.defaults[resource], plan[resource] ?? Number.POSITIVE_INFINITY)

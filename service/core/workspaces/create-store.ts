@@ -10,8 +10,8 @@ interface Owner {
 }
 
 /**
- * `freed`: the deleted workspace that gave the key back.
- * @returns false: another transaction took it.
+ * @param freed the deleted workspace that released the key; null: a new key.
+ * @returns false if another transaction took the key.
  */
 export async function assignWorkspaceKey(
   tx: ChangeTx,
@@ -56,7 +56,7 @@ export interface NewWorkspace extends Owner {
   idle_policy: string | null
   background_seconds: number | null
   draft_state_id?: string | null
-  /** null: the version's. */
+  /** null: the layers of the template version. */
   state_layers?: string[] | null
   /** The root of a fork's chain of forks. */
   family_id?: string
@@ -96,7 +96,10 @@ function workspaceRow({ now, caps, ceilings, inputs, origin, startup, ...columns
   }
 }
 
-/** A fork locks its source too, unless it joins another fork's capture. Throws StaleReadError where the source is locked. */
+/**
+ * A fork locks its source too, unless it joins another fork's capture.
+ * @throws StaleReadError if another operation locks the source.
+ */
 export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace, operation: NewOperation): Promise<void> {
   const source = operation.joins ? undefined : operation.source_workspace_id
   const held = [operation.workspace_id, source].filter((id) => id !== undefined && id !== null)
@@ -111,7 +114,7 @@ export async function insertFirstOperation(tx: ChangeTx, workspace: NewWorkspace
   throwUnlessLocked(numInsertedOrUpdatedRows, hold)
 }
 
-/** It runs at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */
+/** The workspace runs at once, with an empty tree at revision 0 and no operation (App, "Open rules" 8). */
 export async function insertTreeWorkspace(
   tx: ChangeTx,
   workspace: NewWorkspace & { mode: 'file_first'; observed_state: 'running' },
@@ -122,9 +125,9 @@ export async function insertTreeWorkspace(
 }
 
 /**
- * `tree_revision` null: the current one. The trees share contents. The lock keeps the cell from collecting that revision
- * (service/cell/filetree/trees/collect-store.ts).
- * @returns false: the revision is not kept. The workspace's row may be written, so the caller must roll back.
+ * The fork's tree shares the contents of its source. `tree_revision` null: the current revision.
+ * The lock prevents the cell from collecting the revision (service/cell/filetree/trees/collect-store.ts).
+ * @returns false if the revision no longer exists. The workspace's row may be written, so the caller must roll back.
  */
 export async function insertTreeFork(
   tx: ChangeTx,

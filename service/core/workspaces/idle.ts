@@ -30,7 +30,7 @@ export interface PendingSuspend {
   not_before: Date
 }
 
-/** App, "Lifecycle rules". */
+/** The idle rule of a workspace (App, "Lifecycle rules"). */
 export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'template_defaults' | 'idle_gaps'>): IdleRule {
   if (facts.lifetime === 'session') {
     const timeout_seconds = facts.template_defaults.session_idle_seconds ?? LIMITS.idle.session_seconds
@@ -45,7 +45,7 @@ export function idleRule(facts: Pick<IdleFacts, 'lifetime' | 'idle_policy' | 'te
   return { policy, timeout_seconds: LIMITS.idle.adaptive_seconds_default, basis: 'default' }
 }
 
-/** null: another policy, or outside the limits. */
+/** @returns null for another policy, or outside the limits. */
 export function fixedSeconds(policy: string): number | null {
   const seconds = Number(/^fixed:(\d+)$/.exec(policy)?.[1] ?? Number.NaN)
   return seconds >= LIMITS.idle.fixed_seconds_min && seconds <= LIMITS.idle.fixed_seconds_max ? seconds : null
@@ -69,18 +69,21 @@ export interface IdleEnd {
   asked: PendingSuspend | null
 }
 
-/** It is in the future while a command or a keepalive keeps the workspace awake. */
+/** @returns when the idle time begins. It is in the future while a command or a keepalive keeps the workspace awake. */
 export function idleFrom({ active_at, busy_until, keepalive_until }: IdleFacts): Date {
   return new Date(Math.max(active_at.getTime(), busy_until?.getTime() ?? 0, keepalive_until?.getTime() ?? 0))
 }
 
-/** The limits: an hour from now, and the longest time limit after the last activity. The guest is asked again within the hour. */
+/**
+ * A command postpones idle suspend for at most an hour from now, and for the longest command timeout after the last activity.
+ * The guest is asked again within the hour.
+ */
 export function commandBusyUntil(busy_until: Date, { active_at }: Pick<IdleFacts, 'active_at'>, now: Date): Date {
   const hour_ms = now.getTime() + LIMITS.idle.command_busy_seconds_max * 1000
   return new Date(Math.min(busy_until.getTime(), hour_ms, active_at.getTime() + LIMITS.exec.timeout_ms_max))
 }
 
-/** null: never. A request only shortens the policy's wait (App, "Suspend when idle"). */
+/** @returns null: never suspended as idle. A request can only shorten the policy's wait (App, "Suspend when idle"). */
 export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
   const idle_from_ms = idleFrom(facts).getTime()
   const by_policy = policyEnd(facts, idle_from_ms)
@@ -90,7 +93,7 @@ export function nextIdleEnd(facts: IdleFacts): IdleEnd | null {
   return by_policy !== null && by_policy.at < at ? by_policy : { at, by: 'request', asked }
 }
 
-/** A workspace that cannot be saved is not paused over and over. A request is not delayed. */
+/** After a failed suspend the guest is not paused again before `idle_retry_at`. A request is not delayed. */
 function policyEnd(facts: IdleFacts, idle_from_ms: number): IdleEnd | null {
   const { timeout_seconds } = idleRule(facts)
   if (timeout_seconds === null) return null

@@ -2,10 +2,13 @@ import { LIMITS } from '../../../contract/limits.ts'
 import { isSecret, type TemplateInput } from '../../../contract/schemas/template-settings.ts'
 import { fail } from '../../lib/fail.ts'
 
-/** A one-line environment variable cannot contain these (App, "Reasons": input_invalid). */
+/** Characters that a one-line environment variable cannot contain (App, "Reasons": input_invalid). */
 const UNUSABLE = /[\r\n\0]/
 
-/** App, "Workspace text inputs". Refuses unknown before invalid before missing inputs (App, "Open rules" 6). */
+/**
+ * Checks the inputs of a workspace (App, "Workspace text inputs"). Refuses unknown before invalid before missing inputs (App, "Open rules"
+ * 6).
+ */
 export function resolveInputs(declared: Record<string, TemplateInput>, given: Record<string, unknown>): Record<string, string> {
   const unknown = Object.keys(given).filter((name) => !Object.hasOwn(declared, name))
   if (unknown.length > 0) throw refuse('input_unknown', 'The template version does not declare these inputs', unknown)
@@ -33,7 +36,7 @@ function refuse(reason: 'input_unknown' | 'input_invalid' | 'input_required', me
   return fail('validation_failed', reason, message, { details: { names: names.sort().slice(0, LIMITS.input.names_told_max).map(told) } })
 }
 
-/** PostgreSQL cannot store some characters. */
+/** Replaces characters that PostgreSQL cannot store. */
 function told(name: string): string {
   return name.slice(0, LIMITS.input.name_told_characters_max).replaceAll('\0', '\ufffd').toWellFormed()
 }

@@ -1,6 +1,6 @@
-// Command port-tools is both ends of the port proxy's benchmark and its second reference: `port-tools app`, `relay
-// ADDRESS` and `load`. The servers print their address; `load` reads lines `ADDRESS HOST TOKEN CONNECTIONS REQUESTS`
-// and prints milliseconds.
+// Command port-tools contains both ends of the port proxy's benchmark and its second reference: `port-tools app`,
+// `relay ADDRESS` and `load`. The two servers print their address. `load` reads lines `ADDRESS HOST TOKEN CONNECTIONS
+// REQUESTS`, and prints milliseconds.
 package main
 
 import (

@@ -16,7 +16,7 @@ export function executionCalls(bench: () => Bench) {
     const set = sessions.set.bind(sessions)
     sessions.set = (id, session) => {
       set(id, session)
-      // Each execution has its own machine with its own agent.
+      // Removed, because each execution has its own machine with its own agent.
       queueMicrotask(() => sessions.delete(id))
       const { files } = bench().machine_host.guest(subjectOf(bench()))
       setImmediate(() => void stage.play(session, files))

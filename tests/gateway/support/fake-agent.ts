@@ -25,7 +25,7 @@ export class FakeSession extends EventEmitter {
   /** null: stdin is not open. */
   stdin: Buffer | null
   stdin_closed = false
-  /** Most bytes that the pipe takes of one write. */
+  /** Most bytes that the stdin pipe accepts of one write. */
   takes = Infinity
 
   constructor(request: Record<string, unknown>) {
@@ -85,7 +85,7 @@ export class FakeSession extends EventEmitter {
 
 export type Script = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>
 
-/** A set `script` answers instead, so that a test can make it lie. */
+/** A set `script` answers instead, so that a test can send false answers. */
 export class FakeAgent implements AsyncDisposable {
   readonly sessions = new Map<string, FakeSession>()
   readonly files = new Map<string, Buffer>()
@@ -95,9 +95,9 @@ export class FakeAgent implements AsyncDisposable {
   key = 'agent-key'
   script: Script | null = null
   git: Script | null = null
-  /** A start returns its output on request; an old checkpoint's agent does not know this. */
+  /** The agent returns a start's output on request. An agent from an old checkpoint cannot. */
   follows = false
-  /** null: the test plays it. */
+  /** null: the test itself writes the output. */
   play: ((session: FakeSession) => void) | null = null
   readonly kept = new Map<string, unknown>()
   upgrade: ((request: IncomingMessage, socket: Duplex) => void) | null = null
@@ -161,7 +161,7 @@ export class FakeAgent implements AsyncDisposable {
     answer(response, 200, session.view())
   }
 
-  /** The cursor is a position in the order of starts. */
+  /** The cursor is a position in the list of starts, newest first. */
   #list({ searchParams: asked }: URL) {
     const state = asked.get('state')
     const rows = [...this.sessions.values()]

@@ -49,7 +49,7 @@ export class MovableClock implements Clock {
   }
 }
 
-/** A gateway over real HTTP and a real database, with one running workspace on a scripted agent. */
+/** A gateway over real HTTP with a real database, and one running workspace with a scripted agent. */
 export interface Bench extends AsyncDisposable {
   gateway: Gateway
   database: TestDatabase
@@ -59,7 +59,7 @@ export interface Bench extends AsyncDisposable {
   agents: AgentLinks
   /** The scripted agent reads any disk, until a test replaces this. */
   disk_host: DiskHost
-  /** Every machine is resident, until a test replaces this. */
+  /** Treats every machine as resident, until a test replaces this. */
   waking: Waking
   trees: Trees
   trees_folder: string

@@ -1,4 +1,4 @@
-// A real machine runs this with Python; else a test plays it.
+// A real machine runs this program with Python; without one, a test plays it.
 
 const PROGRAM = `import sys, time
 kind, name, count = sys.argv[1:]

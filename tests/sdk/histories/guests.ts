@@ -8,7 +8,7 @@ import { outputOf, readCommand } from './commands.ts'
 const KEY = 'the-key-of-every-agent'
 const PIECE_BYTES = 1500
 
-/** An agent outlives its machine, as a guest in a checkpoint does. */
+/** Agents of guests. An agent outlives its machine, because a checkpoint contains it. */
 export function createGuests(): Guests & AsyncDisposable {
   const agents = new Map<string, Promise<FakeAgent>>()
   const begin = async (like?: FakeAgent): Promise<FakeAgent> => {

@@ -12,7 +12,7 @@ export interface Players {
 
 type Trouble = 'none' | 'suspend' | 'api kill' | 'api stop' | 'cell kill' | 'cell stop'
 
-/** Per hundred commands: a restart affects all concurrent histories. */
+/** Percentages. Restarts are rare, because one affects all concurrent histories. */
 const TROUBLES: [trouble: Trouble, percent: number][] = [
   ['suspend', 24],
   ['cell kill', 5],
@@ -23,15 +23,15 @@ const TROUBLES: [trouble: Trouble, percent: number][] = [
 const BYTES_MAX = 20_000
 
 /**
- * The seed chooses network faults, suspends and restarts. Each command must run once, each output byte arrive once, and each write be there
- * once.
+ * The seed chooses network faults, suspends and restarts. Each command must run once, each output byte must arrive once, and each write
+ * must be present once.
  */
 export async function history(seed: number, { berth, other, restart, key }: Players): Promise<void> {
   const random = generatorOf(seed)
   const under_way: Promise<unknown>[] = []
   const begin = async (trouble: Trouble, id: string): Promise<void> => {
     if (trouble === 'none') return
-    // It may be suspended already, or held by another operation.
+    // The workspace may already be suspended, or held by another operation.
     if (trouble === 'suspend') return void (await (await other.workspace(id)).suspend().catch(() => undefined))
     const [name, how] = trouble.split(' ') as ['api' | 'cell', 'kill' | 'stop']
     return restart(name, how)
@@ -56,7 +56,7 @@ export async function history(seed: number, { berth, other, restart, key }: Play
     await ws.files.write('/home/user/log', name, { append: true })
   }
   await Promise.all(under_way)
-  // The fake host cannot read the disks of suspended workspaces.
+  // Wakes the workspace: the fake host cannot read the disks of suspended ones.
   await count(ws, 'z', 0, () => undefined)
   const ran = await Promise.all(names.map((name) => ws.files.readText(`/home/user/runs-${name}`)))
   assert.deepEqual([ran, await ws.files.readText('/home/user/log')], [names.map(() => 'x'), names.join('')])

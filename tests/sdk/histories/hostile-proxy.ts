@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { generatorOf } from '../../support/seed.ts'
 
-/** null: the service is down. */
+/** null: the process is down. */
 export interface Upstream {
   api(): string | null
   cell(): string | null
-  /** The proxy replaces it in answers with its own. */
+  /** The gateway's address, which the proxy replaces in answers with its own. */
   endpoint: string
 }
 
@@ -117,7 +117,7 @@ async function passBadly(passing: Passing, way: Way): Promise<void> {
   return pass(passing, { ...way, bytes_max: is_cut ? Math.floor(random() ** 2 * 20_000) : Infinity })
 }
 
-/** It changes nothing, or the service recognizes it by its key, id or offset. */
+/** The request changes nothing, or the service recognizes a repeat by its key, id or offset. */
 function mayArriveTwice({ method, url = '', headers }: IncomingMessage): boolean {
   const path = url.split('?', 1)[0] ?? ''
   return method === 'GET' || 'idempotency-key' in headers || /\/(exec|stdin|tool-tokens)$/.test(path)
@@ -141,7 +141,7 @@ async function pass(passing: Passing, { bytes_max, ...way }: Way & { bytes_max: 
   const { 'content-length': length, 'transfer-encoding': _coding, ...headers } = answer.headers
   answer.on('error', () => response.destroy())
   response.on('close', () => answer.destroy())
-  // Read whole: an api answer may contain the gateway's address.
+  // Read whole, because an api answer may contain the gateway's address.
   const pieces = to === 'cell' ? answer : [Buffer.from((await bodyOf(answer)).toString().replaceAll(way.upstream.endpoint, cell_url))]
   const told = to === 'cell' ? (length === undefined ? {} : { 'content-length': length }) : {}
   response.writeHead(answer.statusCode ?? 0, { ...headers, ...told })

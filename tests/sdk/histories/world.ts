@@ -12,11 +12,11 @@ import { type HostileProxy, openHostileProxy } from './hostile-proxy.ts'
 export const SERVED = ['api', 'cell'] as const
 export const ENDS = ['kill', 'stop'] as const
 
-/** No machines: api and cell are processes that restart, behind a network that fails. */
+/** A service without machines: api and cell are processes that restart, behind a network that fails. */
 export interface RestartingWorld extends AsyncDisposable {
   proxy: HostileProxy
   api_key: string
-  /** Resolves when it serves again. Concurrent callers share one restart. */
+  /** Resolves when the process serves again. Concurrent callers share one restart. */
   restart(name: (typeof SERVED)[number], how: (typeof ENDS)[number]): Promise<void>
   restarts: ReadonlyMap<string, number>
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { adaptive, clairvoyant, FIXED_MINUTES, replay, total } from './replay.ts'
 import { tracesOf } from './traces.ts'
 
-// Checks the aim of decision 14 on other traces than the printed ones.
+// Checks the aim of decision 14 on other traces than those printed there.
 const SEEDS = [2, 3, 5, 8, 13]
 const costOf = (gaps: readonly number[], seconds: number) => total(replay(gaps, () => seconds))
 const FIXED_SECONDS = [10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1800, 3600, 7200, 14_400]

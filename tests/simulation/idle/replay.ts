@@ -27,7 +27,7 @@ export function total({ held_seconds, wakes }: Cost): number {
   return held_seconds + WAKE_COST_SECONDS * wakes
 }
 
-/** No rule is better: each gap is known before it begins. */
+/** Cost of a rule that knows each gap in advance, which no rule can beat. */
 export function clairvoyant(gaps: readonly number[]): number {
   const least = LIMITS.idle.adaptive_seconds_min
   return gaps.reduce((sum, gap) => sum + Math.min(gap, least + WAKE_COST_SECONDS), 0)

@@ -1,7 +1,7 @@
 // Command intruder runs as root in a guest, looks for a way out of its workspace, and prints its findings as JSON.
 //
-// intruder processes FILE  opens what /proc shows of every new process, until that file exists
-// intruder mounts NAME  tries to write a file of that name, and more, at every mount
+// `intruder processes FILE` opens the entries in /proc of every new process, until FILE exists.
+// `intruder mounts NAME` tries to write a file NAME, and other changes, at every mount.
 package main
 
 import (

@@ -15,7 +15,7 @@ type Mount struct {
 	Done  []string `json:"done"`
 }
 
-// tryMounts tries every change, as mounted and after a remount to read-write. It does not clean up.
+// tryMounts tries every change, as mounted and again after a remount to read-write. It does not clean up.
 func tryMounts(name string) []Mount {
 	var tried []Mount
 	for _, mount := range mounts() {

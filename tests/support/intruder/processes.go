@@ -18,16 +18,16 @@ import (
 type Watched struct {
 	Processes int `json:"processes"` // new processes seen
 	Opened    int `json:"opened"`    // files that could be opened
-	// Refused counts refusals to root while a process is being started. 0: the watch came too late.
+	// Refused counts refusals to root while a process is being started. 0 means that the watch began too late.
 	Refused int `json:"refused"`
-	// Escapes are outside of the guest's own files and memory.
+	// Escapes lists opened files and memory that are not the guest's own.
 	Escapes []string `json:"escapes"`
 }
 
 const (
 	watchers   = 2
 	escapesMax = 50
-	// agentMark is in every program with the agent's packages.
+	// agentMark is text in every program that contains the agent's packages.
 	agentMark     = "machine/internal/agent/spawn"
 	agentBytesMin = 1 << 20
 	agentBytesMax = 32 << 20
@@ -125,13 +125,12 @@ func (w *watch) open(path string, how int) {
 	}
 }
 
-// isAgent checks the content: files next to the guest's root in the sandbox have the same device as the guest's
-// files.
+// isAgent checks the content, because files next to the guest's root have the same device as the guest's files.
 func isAgent(fd int, stat syscall.Stat_t) bool {
 	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Size < agentBytesMin {
 		return false
 	}
-	again, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)) // it may be open for writing only
+	again, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd)) // fd may be open for writing only
 	if err != nil {
 		return false
 	}
@@ -158,7 +157,7 @@ func (w *watch) escaped(how string) {
 	}
 }
 
-// memory is an open /proc/PID/mem: it stays bound to that memory, whatever the process executes later.
+// memory is an open /proc/PID/mem. The file stays bound to this memory, whatever the process executes later.
 type memory struct {
 	file *os.File
 	maps string

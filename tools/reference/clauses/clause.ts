@@ -1,10 +1,10 @@
-/** Cited by code or a test, in our own words. */
+/** A rule of a specification that code or a test cites, in our own words. */
 export interface Clause {
-  /** After `App, ` or `Cell, `, in quotation marks. */
+  /** The name in a citation: it follows `App, ` or `Cell, `, in quotation marks. */
   readonly name: string
-  /** Numbered rules: code cites the second as `"Name" 2`. */
+  /** A list has numbered rules: code cites the second as `"Name" 2`. */
   readonly says: string | readonly string[]
-  /** Empty: every route of the surface, or none. */
+  /** Routes to which the rule applies. Empty: every route of the surface, or none. */
   readonly routes?: readonly string[]
   readonly tests: readonly string[]
 }

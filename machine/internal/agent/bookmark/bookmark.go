@@ -9,10 +9,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// Bytes: a 4,096-byte path fits.
+// cursorMax is in bytes. The encoding of a path of 4,096 bytes, the longest, fits.
 const cursorMax = 6000
 
-// Position is a path below the start, in raw bytes, and a number of the walk.
+// Position is a path below the walk's start, in raw bytes. Number belongs to the walk: a search stores the number of
+// lines done.
 type Position struct {
 	Path   string
 	Number int
@@ -20,7 +21,7 @@ type Position struct {
 
 var encoding = base64.RawURLEncoding
 
-// Cursor is nil if the path is too long.
+// Cursor returns nil if the path is too long for a cursor.
 func (p Position) Cursor() *string {
 	text := encoding.EncodeToString([]byte(strconv.Itoa(p.Number) + ":" + p.Path))
 	if len(text) > cursorMax {
@@ -29,7 +30,7 @@ func (p Position) Cursor() *string {
 	return &text
 }
 
-// Parse takes "" as the start of the walk.
+// Parse reads an empty cursor as the start of the walk.
 func Parse(cursor string) (Position, error) {
 	if cursor == "" {
 		return Position{}, nil
@@ -50,7 +51,8 @@ func (p Position) Steps() []string {
 	return strings.Split(p.Path, "/")
 }
 
-// Next: passed, name sorts before the next step; on, it is that step, and rest are those below.
+// Next compares name with the first step. passed means that name sorts before the step; on means that name is the
+// step, and rest are the steps below.
 func Next(steps []string, name string) (passed, on bool, rest []string) {
 	if len(steps) == 0 || name > steps[0] {
 		return false, false, nil

@@ -1,4 +1,4 @@
-// Package browser keeps one headless Chromium running as the guest's user.
+// Package browser runs one headless Chromium as the guest's user.
 package browser
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// A browser's memory grows with every page.
+	// A browser's memory grows with every page, so a browser is replaced after pagesMax pages.
 	pagesMax   = 200
 	atOnceMax  = 4
 	waitingMax = 32
@@ -109,7 +109,8 @@ func (b *Browser) admit(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// A dead or hung browser, perhaps by a suspend, is replaced once: nothing has been visited yet.
+// page replaces a dead or hung browser once, for example after a suspend. The retry is safe, because no URL has been
+// visited yet.
 func (b *Browser) page(ctx context.Context, user string, req wire.BrowserRequest) (*page, *running, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := b.acquire(user, req.Env)

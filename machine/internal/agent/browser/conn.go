@@ -18,7 +18,8 @@ var (
 	errTooLarge = errors.New("browser: a message is too large")
 )
 
-// conn speaks DevTools: JSON messages that end with NUL. The guest's browser is untrusted.
+// conn speaks the DevTools protocol: JSON messages that end with NUL. The browser runs in the guest and is
+// untrusted, so the size of a message is limited.
 type conn struct {
 	out    *os.File
 	in     *os.File
@@ -118,7 +119,7 @@ func (c *conn) cause() error {
 	return c.err
 }
 
-// The handler must not block.
+// The goroutine that reads all messages calls handle, so handle must not block.
 func (c *conn) listen(session string, handle func(method string, params json.RawMessage)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +144,7 @@ func (c *conn) send(session, method string, params any) (int64, <-chan message, 
 	if err != nil {
 		return 0, nil, err
 	}
-	// One write per message: os.File serializes concurrent writes.
+	// One Write per message keeps messages whole, because os.File serializes concurrent writes.
 	if _, err := c.out.Write(append(b, 0)); err != nil {
 		c.close(err)
 		return id, nil, errClosed

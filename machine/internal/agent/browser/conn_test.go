@@ -143,7 +143,7 @@ func FuzzMessages(f *testing.F) {
 		c := &conn{closed: make(chan struct{}), calls: map[int64]chan message{}, sessions: map[string]func(string, json.RawMessage){}}
 		p := &page{conn: c, frame: "f", session: "s", changed: make(chan struct{}, 1)}
 		c.listen("s", func(method string, params json.RawMessage) {
-			if method != "Page.javascriptDialogOpening" { // the reply is a write to the browser
+			if method != "Page.javascriptDialogOpening" { // the page would answer a dialog by a write to the browser, which is missing here
 				p.handleEvent(method, params)
 			}
 		})

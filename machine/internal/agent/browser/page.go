@@ -18,14 +18,14 @@ const (
 	usualWidth, usualHeight = 1280, 720
 
 	loadersMax = 100 // documents followed in one call, for example by redirects
-	// A screenshot needs four bytes a pixel.
+	// A screenshot needs four bytes of memory a pixel, so its size is limited.
 	fullPageHeightMax = 16_384
 	fullPagePixelsMax = 40_000_000
 )
 
 var lifecycle = map[string]string{"load": "load", "domcontentloaded": "DOMContentLoaded", "networkidle": "networkIdle"}
 
-// Calls share no cookies, cache or storage.
+// page has its own browser context, so calls share no cookies, cache or storage.
 type page struct {
 	conn             *conn
 	context, session string
@@ -69,7 +69,7 @@ func openPage(ctx context.Context, c *conn) (*page, error) {
 
 type values map[string]any
 
-// The browser handles messages in order, so these come before the navigation.
+// The browser handles messages in order. The settings apply before the navigation, without a wait for their replies.
 func (p *page) prepare() error {
 	for _, each := range []struct {
 		session, method string
@@ -87,7 +87,7 @@ func (p *page) prepare() error {
 	return nil
 }
 
-// The reply shows a live browser before anything is visited.
+// The reply proves that the browser is alive before a URL is visited.
 func (p *page) size(ctx context.Context, req wire.BrowserRequest) error {
 	return p.conn.call(ctx, p.session, "Emulation.setDeviceMetricsOverride", metricsOf(req.Width, req.Height), nil)
 }
@@ -100,11 +100,11 @@ func (p *page) close() {
 	if p.session != "" {
 		p.conn.listen(p.session, nil)
 	}
-	// On error the browser is gone, and the context with it.
+	// The error is ignored: it means that the browser has ended, and the context with it.
 	_, _, _ = p.conn.send("", "Target.disposeBrowserContext", values{"browserContextId": p.context})
 }
 
-// Dialogs would block the page.
+// handleEvent dismisses dialogs, because an open dialog would block the page.
 func (p *page) handleEvent(method string, params json.RawMessage) {
 	switch method {
 	case "Page.lifecycleEvent":
@@ -184,7 +184,7 @@ func (p *page) visit(ctx context.Context, req wire.BrowserRequest) error {
 	}
 }
 
-// The requested document may have redirected.
+// The requested document may have redirected, so the newest document must have reached the state.
 func (p *page) isLoaded(loaderID, name string) bool {
 	first := slices.IndexFunc(p.loaders, func(l loader) bool { return l.id == loaderID })
 	return first >= 0 && slices.Contains(p.loaders[len(p.loaders)-1].names, name)

@@ -14,14 +14,15 @@ import (
 
 const program = "/usr/bin/chromium"
 
-// Chromium expects its pipes on 3 and 4. Contexts are in memory: the directory holds no page data.
+// Chromium expects its pipes on descriptors 3 and 4. Browser contexts are in memory, so the directory holds no page
+// data.
 const launch = `dir="/tmp/.browser-$(id -u)"; rm -rf "$dir"; mkdir -m 700 "$dir" || exit 1
 exec ` + program + ` "--user-data-dir=$dir" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1`
 
-// about:blank keeps the browser alive when the last page closes.
+// about:blank is a page that remains open, so that the browser does not exit when the last other page closes.
 var flags = []string{
 	"--headless", "--remote-debugging-pipe",
-	"--no-sandbox", // the machine is the sandbox; its kernel offers Chromium none inside
+	"--no-sandbox", // the machine is the sandbox; inside, its kernel offers no sandbox to Chromium
 	"--disable-dev-shm-usage",
 	"--disable-gpu", "--in-process-gpu", "--hide-scrollbars", "--mute-audio", "--no-first-run", "--no-default-browser-check",
 	"--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync",
@@ -76,7 +77,7 @@ func (b *Browser) start(user string, env map[string]string) (*running, error) {
 }
 
 func own(fd int) *os.File {
-	_ = unix.SetNonblock(fd, true) // a blocking descriptor would hold a thread, and Close would wait for it
+	_ = unix.SetNonblock(fd, true) // a read of a blocking descriptor would hold a thread, and Close would wait for the read
 	return os.NewFile(uintptr(fd), "browser")
 }
 
@@ -105,7 +106,7 @@ func (r *running) sized(ctx context.Context, req wire.BrowserRequest) (*page, er
 	return p, nil
 }
 
-// Two pages opened at once would both be late, so a call waits for the spare page.
+// take waits while another page is opened, then uses the spare page: opening two pages at once would delay both.
 func (r *running) take(ctx context.Context) (*page, error) {
 	if p := r.takeSpare(); p != nil {
 		return p, nil
@@ -134,13 +135,13 @@ func (r *running) takeSpare() *page {
 	return nil
 }
 
-// An empty page takes half of a call's time.
+// refill opens the spare page in advance, because opening a page takes half of a call's time.
 func (r *running) refill() {
 	select {
 	case r.opening <- struct{}{}:
 		defer func() { <-r.opening }()
 	default:
-		return // a call opens its own page
+		return // another goroutine is opening a page
 	}
 	if len(r.spare) > 0 {
 		return

@@ -1,5 +1,5 @@
-// Package changes compares the merged view with the template in the upper layer's directories: a guest cannot read
-// whiteouts and opaque markers.
+// Package changes compares the merged view with the template, and reads names in the upper layer. The upper layer
+// alone is not enough, because a guest cannot read its whiteouts and opaque markers.
 package changes
 
 import (
@@ -42,9 +42,9 @@ type Request struct {
 	Cursor     string
 	Hash       bool
 	Summary    bool
-	// The disk reader fills in the facts of this many new files; 0 is never.
+	// From this number of new files on a page, the disk reader reads their facts instead of the agent; 0 means never.
 	OnDiskFrom int
-	Own        map[string]identity.File // files that the service writes, by path; no change while unmodified
+	Own        map[string]identity.File // files that the service writes, by path; while unmodified, they are not listed as changes
 }
 
 type Trees struct {
@@ -53,7 +53,7 @@ type Trees struct {
 	Template string
 }
 
-// Run ends when gone is closed.
+// Run ends the page early when gone is closed.
 func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	result := wire.Changes{Changes: []wire.Change{}}
 	if req.Limit < 1 || req.Limit > limitMax {
@@ -82,7 +82,7 @@ func Run(at Trees, req Request, gone <-chan struct{}) (wire.Changes, error) {
 	}
 	err = w.run(at)
 	if errors.Is(err, errLost) {
-		// The entry is gone: continue by its index.
+		// The cursor's entry no longer exists, so the walk finds its place by counting entries.
 		from.found, from.seen = byCount, 0
 		err = w.run(at)
 	}

@@ -112,7 +112,7 @@ func TestAFreshDiskHasNoChanges(t *testing.T) {
 func TestEveryKindOfChange(t *testing.T) {
 	d := openDisk(t)
 	d.write("/home/user/new", "new")
-	d.write("/etc/passwd", "PASSWD") // same size
+	d.write("/etc/passwd", "PASSWD") // same size as the old content
 	must(t, os.Chmod(d.at("/etc/mode"), 0o600))
 	must(t, os.Remove(d.at("/etc/top")))
 	must(t, os.Remove(d.at("/etc/type")))
@@ -121,7 +121,7 @@ func TestEveryKindOfChange(t *testing.T) {
 	must(t, os.Symlink("mode", d.at("/etc/link")))
 	must(t, os.RemoveAll(d.at("/usr/share/doc")))
 	must(t, os.Chmod(d.at("/lib/v1"), 0o700))
-	// Opening for writing copies the file up.
+	// Opening for writing copies a file to the upper layer, which counts as a change.
 	f, err := os.OpenFile(d.at("/lib/v2/a"), os.O_RDWR, 0)
 	must(t, err)
 	must(t, f.Close())
@@ -222,7 +222,7 @@ func TestACursorWhosePlaceIsGoneGoesOnBehindIt(t *testing.T) {
 		d.write(fmt.Sprintf("%s%d", dir, i), "x")
 	}
 	req := request()
-	req.Limit = 6 // the directory and files 0 to 4
+	req.Limit = 6 // the page holds the directory and files 0 to 4
 	page, err := Run(d.Trees, req, nil)
 	must(t, err)
 	must(t, os.Remove(d.at(dir+"4")))

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// A cursor names the last path of a page. A longer one is cut to an ancestor, with its digest and, in case it vanishes,
-// the number of entries listed below.
+// A cursor names the last path of a page. A long path is cut to an ancestor; its entry is then found by digest or,
+// if it has vanished, by the number of entries listed below the ancestor.
 //
 //	checksum of the rest and the filter (8) | digest of the path (8) | count (4) | path or ancestor
 const (
@@ -37,7 +37,7 @@ type position struct {
 	count  uint32
 	found  int
 	seen   uint32
-	dir    string // the path in the cursor
+	dir    string // the path or ancestor in the cursor
 }
 
 var encoding = base64.RawURLEncoding.Strict()
@@ -89,7 +89,7 @@ func parseCursor(req Request) (*position, error) {
 	return p, nil
 }
 
-// Directories come before their entries.
+// after compares in the order of the walk, where a directory comes before its entries.
 func after(path, other string) bool {
 	for i := range min(len(path), len(other)) {
 		a, b := path[i], other[i]
@@ -118,7 +118,8 @@ func (p *position) entriesOf(dir string) uint32 {
 	return 0
 }
 
-// passed counts entries below a cut path's ancestor: call it for each, in order.
+// passed reports whether path comes after the cursor's place. It counts entries below a cut path's ancestor, so it
+// is called for each entry, in order.
 func (p *position) passed(path string) bool {
 	if p.found != byDigest && p.found != byCount {
 		return p.path == "" && p.found == whole || after(path, p.path)

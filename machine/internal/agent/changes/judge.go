@@ -10,15 +10,15 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/files"
 )
 
-// An entry outside the upper layer that is sameStat is the template's. Inode numbers would be exact, but the engine
-// invents them.
+// sameStat decides whether an entry outside the upper layer is the template's entry. Inode numbers would be exact,
+// but the engine invents its own.
 func sameStat(a, b *side) bool {
 	return sameOwner(a, b) && a.Mtim == b.Mtim && a.Rdev == b.Rdev && (a.kind() == unix.S_IFDIR || a.Size == b.Size)
 }
 
 func sameOwner(a, b *side) bool { return a.Mode == b.Mode && a.Uid == b.Uid && a.Gid == b.Gid }
 
-// "" means no change. A directory's mtime, which changes with each entry, is ignored.
+// compareEntries returns "" for no change. A directory's mtime is ignored, because it changes with each entry.
 func (w *walk) compareEntries(now, before *side) string {
 	switch now.kind() {
 	case unix.S_IFDIR:
@@ -67,7 +67,7 @@ func target(s *side) string {
 	return string(buffer[:n])
 }
 
-// Beyond the call's budget only mtimes are compared.
+// Beyond the call's budget of bytes, files of equal size are compared by mtime only.
 func (w *walk) sameContent(now, before *side) bool {
 	if now.Size != before.Size {
 		return false
@@ -86,7 +86,7 @@ func (w *walk) sameContent(now, before *side) bool {
 	return a != nil && b != nil && sameBytes(a, b)
 }
 
-// The file may have been replaced since its stat.
+// file stats the open file again, because the entry may have been replaced since its first stat.
 func (s *side) file() *os.File {
 	fd, err := unix.Openat(int(s.dir.Fd()), s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

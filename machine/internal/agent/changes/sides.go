@@ -13,7 +13,7 @@ import (
 type side struct {
 	dir  *os.File
 	name string
-	bare bool // only the type is known
+	bare bool // only the type is set
 	unix.Stat_t
 }
 
@@ -46,14 +46,14 @@ type sidePrefetcher struct {
 	dir   *os.File
 	path  string
 	begun int     // index after the last prefetched name
-	ahead []*side // prefetched sides that end before begun; nil: missing or not on this page
+	ahead []*side // prefetched sides of the names before begun; nil: missing or not on this page
 }
 
 func (w *walk) sides(dir *os.File, path string) *sidePrefetcher {
 	return &sidePrefetcher{w: w, dir: dir, path: path}
 }
 
-// nil: list[i] is missing or not on this page. Callers ask in ascending order.
+// at returns nil if list[i] is missing or not on this page. Callers pass i in ascending order.
 func (s *sidePrefetcher) at(list []string, i int) *side {
 	if i >= s.begun {
 		end := min(i+aheadNames, len(list))
@@ -85,7 +85,8 @@ func (w *walk) names(dir *os.File) []dirents.Item {
 	return dirents.Read(int(dir.Fd()), w.dirents, namesMax)
 }
 
-// nil: the entry needs an lstat. The disk reader takes files and links with UTF-8 paths.
+// sideFromDirent returns nil if the entry needs an lstat. A summary needs only types, and the disk reader stats
+// files and links with UTF-8 paths.
 func (w *walk) sideFromDirent(dir *os.File, it dirents.Item, path string) *side {
 	s := &side{dir: dir, name: it.Name, bare: true}
 	switch it.Kind {

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// They hide the disk below them.
+// Mounts at these paths hide the disk below them, so the walk skips them.
 var mountPoints = []string{"/dev", "/proc", "/sys", "/tmp", "/volumes"}
 
 type walk struct {
@@ -27,7 +27,7 @@ type walk struct {
 	bare     int // entries without facts
 	take     func(wire.Change) error
 
-	last     string // the next page begins after it
+	last     string // the next page begins after this path
 	countDir string // cursorDir of last
 	count    uint32 // entries listed below countDir
 }
@@ -40,7 +40,8 @@ func openRoot(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// A guest can remove the directory without the engine noticing, and a checkpoint with it open cannot be restored.
+// upperNames closes the directory at once. A guest can remove the directory without the engine noticing, and a
+// checkpoint with a removed directory open cannot be restored.
 func (w *walk) upperNames(path string) map[string]bool {
 	fd, err := w.upper.Open("/"+path, directoryFlags, 0)
 	if err != nil {
@@ -167,7 +168,7 @@ func (w *walk) below(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// Also something below path may be on this page.
+// concerns reports whether path or an entry below it may be on this page.
 func (w *walk) concerns(path, name string) bool {
 	return !slices.Contains(mountPoints, path) && !files.Hidden(name) && related(path, w.req.PathPrefix) && w.from.reaches(path)
 }
@@ -181,7 +182,7 @@ func (w *walk) visit(path, name string) (bool, error) {
 		return false, errPageFull
 	default:
 	}
-	// Every page must progress, or paging never ends.
+	// The deadline ends a page only after progress, or paging would never end.
 	if w.last != "" && time.Now().After(w.deadline) {
 		return false, errPageFull
 	}

@@ -16,7 +16,7 @@ type Item struct {
 }
 
 const (
-	// BufferBytes fits a thousand names.
+	// BufferBytes is enough for a thousand names.
 	BufferBytes = 64 << 10
 	// Offsets in struct linux_dirent64.
 	direntLengthAt = 16
@@ -24,7 +24,8 @@ const (
 	direntNameAt   = 19
 )
 
-// Read sorts by name; none if dir is unreadable. The type, which package os drops, saves a stat per file.
+// Read returns entries sorted by name, and none if dir is unreadable. The type, which package os drops, makes a stat
+// per file unnecessary.
 func Read(dir int, buffer []byte, namesMax int) []Item {
 	var items []Item
 	for len(items) < namesMax {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Error is a row of the gateway's error table.
+// Error is a refusal of the gateway's error table: a status, a code and a reason.
 type Error struct {
 	Status int
 	wire.AgentError
@@ -73,7 +73,8 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
-// From blames the workspace for exhausted disk and resources, else the agent.
+// From reports an exhausted disk or resource as a limit of the workspace, and every other unknown error as a failure
+// of the agent.
 func From(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {

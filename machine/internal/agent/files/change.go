@@ -15,13 +15,13 @@ import (
 
 const (
 	componentsMax = 1024
-	// Each level keeps a descriptor open.
+	// Each level of a recursion has an open descriptor, so the depth is limited.
 	depthMax = 2048
-	// A guest may refill a directory as fast as it is emptied.
+	// A guest may refill a directory as fast as it is emptied, so removeTree gives up after this many reads.
 	roundsMax = 100000
 )
 
-// Mkdir accepts an existing directory only with parents.
+// Mkdir accepts an existing directory only if req.Parents is set.
 func Mkdir(r *guestroot.Root, req wire.MkdirRequest, owner Owner) (wire.FileInfo, error) {
 	if err := CheckPath(req.Path); err != nil {
 		return wire.FileInfo{}, err
@@ -127,11 +127,12 @@ func Delete(r *guestroot.Root, path string, recursive bool) error {
 	if err != nil {
 		return Explain(err, path)
 	}
-	_ = unix.Fsync(at.dir) // as in Move
+	_ = unix.Fsync(at.dir) // the error is ignored, as in Move
 	return nil
 }
 
-// A descriptor per level: replacing a directory by a link cannot redirect the deletion.
+// removeTree opens each level relative to its parent's descriptor. A guest that replaces a directory by a link
+// cannot redirect the deletion.
 func removeTree(dir int, name string, depth int) error {
 	if depth == 0 {
 		return unix.ENAMETOOLONG
@@ -139,7 +140,7 @@ func removeTree(dir int, name string, depth int) error {
 	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(dir, name, how)
 	if errors.Is(err, unix.EXDEV) {
-		return unix.EBUSY // a mount point, as in refuseMountPoint
+		return unix.EBUSY // a mount point, which refuseMountPoint also refuses
 	}
 	if err != nil {
 		return err
@@ -159,7 +160,7 @@ func removeTree(dir int, name string, depth int) error {
 				return err
 			}
 		}
-		// Deletions shift the read position.
+		// Deletions shift the read position, so each round reads from the start.
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func occurrences(text []byte, e wire.TextEdit, index int) (int, error) {
 	if at < 0 {
 		return 0, fail.Invalid("edit_not_found", "The old text is not in the file").With("index", index)
 	}
-	// Overlapping occurrences are ambiguous too.
+	// The search starts one byte after the first occurrence, because overlapping occurrences are ambiguous too.
 	if bytes.Contains(text[at+1:], old) {
 		return 0, fail.Invalid("edit_ambiguous", "The old text occurs more than once: add context, or set replace_all").With("index", index)
 	}

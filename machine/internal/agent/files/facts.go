@@ -11,7 +11,8 @@ import (
 
 const FactsMax = 1000
 
-// FactsOf follows no links; nil means missing. Neighbours of one directory share an open.
+// FactsOf follows no links, and returns nil for a missing path. Consecutive paths in one directory share one open of
+// the directory.
 func FactsOf(root *guestroot.Root, paths []string) []*wire.Fact {
 	facts := make([]*wire.Fact, len(paths))
 	opened, dir := "", -1

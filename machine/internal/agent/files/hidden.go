@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A write renames a hidden file. If the machine dies before, the next agent that writes in the directory removes it.
+// A write fills a hidden file, then renames it to its final name. If the machine dies before the rename, the next
+// agent that writes in the directory removes the hidden file.
 
 const (
 	hiddenPrefix = ".berth-"
@@ -22,7 +23,7 @@ const (
 	sweepNamesMax = 50000 // names read per directory
 )
 
-// Hidden reports whether name is of an unfinished write.
+// Hidden reports whether name is the hidden name of an unfinished write.
 func Hidden(name string) bool {
 	return strings.HasPrefix(name, hiddenPrefix) && strings.HasSuffix(name, hiddenSuffix) && len(name) == len(hiddenPrefix)+32+len(hiddenSuffix)
 }

@@ -13,7 +13,7 @@ import (
 
 func TestWhatADeadMachineDidNotFinishGoesWithTheNextWriteBeside(t *testing.T) {
 	hidden.mu.Lock()
-	clear(hidden.swept) // the directory may have an earlier test's inode number
+	clear(hidden.swept) // an earlier test's directory may have had the same inode number
 	hidden.mu.Unlock()
 	r, root := tree(t)
 	home := filepath.Join(root, "home/user")

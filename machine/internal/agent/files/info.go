@@ -19,7 +19,7 @@ import (
 
 const (
 	statRevisionBytesMax = 256 << 20
-	// They are sorted in memory.
+	// Names are sorted in memory, so their number is limited.
 	directoryNamesMax = 200000
 )
 
@@ -99,7 +99,8 @@ func readLink(dir int, name string) string {
 
 func openRegular(r *guestroot.Root, path string) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
-	// O_PATH first: opening a device can have side effects, and opening a FIFO makes the agent its reader.
+	// The path is first opened with O_PATH: opening a device can have side effects, and opening a FIFO makes the agent
+	// its reader.
 	probe, err := r.Open(path, unix.O_PATH, 0)
 	if err != nil {
 		return nil, st, Explain(err, path)
@@ -137,7 +138,7 @@ func revisionOf(r *guestroot.Root, path string, bytesMax int64) (string, error) 
 	return Digest(f, &st, bytesMax)
 }
 
-// Digest is the SHA-256, "" above bytesMax.
+// Digest returns the SHA-256 in hexadecimal, or "" for a file larger than bytesMax.
 func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	if st.Size > bytesMax {
 		return "", nil
@@ -158,7 +159,7 @@ func Digest(f *os.File, st *unix.Stat_t, bytesMax int64) (string, error) {
 	return sum, nil
 }
 
-// A name that is not UTF-8 is escaped, so no other call can use it.
+// entryOf escapes a name that is not UTF-8. No other call can reach the file by the escaped name.
 func entryOf(dir int, prefix, name string, st *unix.Stat_t) (wire.FileInfo, bool) {
 	if unix.Fstatat(dir, name, st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return wire.FileInfo{}, false

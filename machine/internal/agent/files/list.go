@@ -18,13 +18,13 @@ import (
 const (
 	listLimitDefault = 1000
 	listLimitMax     = 10000
-	// Each level keeps a directory open.
+	// Each level has an open directory, so the depth is limited.
 	listDepthMax = 1024
-	// Bytes of names, paths and link targets.
+	// Limits the bytes of names, paths and link targets in a list.
 	listBytesMax = 8 << 20
 )
 
-// ListOptions Recursive follows no links and enters no mounts.
+// ListOptions selects the entries of a list. A recursive list follows no links and enters no mounts.
 type ListOptions struct {
 	Limit     int
 	Cursor    string
@@ -32,7 +32,7 @@ type ListOptions struct {
 	Gone      <-chan struct{}
 }
 
-// List sorts a directory by name.
+// List returns the entries of a directory, sorted by name.
 func List(r *guestroot.Root, path string, o ListOptions) (wire.FileList, error) {
 	l := &lister{o: o, list: wire.FileList{Entries: []wire.FileInfo{}}}
 	if err := CheckPath(path); err != nil {
@@ -76,7 +76,7 @@ type lister struct {
 	last   string // path of the last entry, relative to the start
 }
 
-// directory takes over fd. shown and relative end with a slash or are empty. steps lead to the previous page's last
+// directory closes fd. shown and relative end with a slash or are empty, and steps lead to the previous page's last
 // entry.
 func (l *lister) directory(fd int, shown, relative string, steps []string, depth int) error {
 	dir := os.NewFile(uintptr(fd), "directory")
@@ -99,7 +99,7 @@ func (l *lister) directory(fd int, shown, relative string, steps []string, depth
 	return nil
 }
 
-// on: the previous page listed this name.
+// entry lists a name and, if Recursive, the entries below. on means that an earlier page listed the name.
 func (l *lister) entry(dir int, name, shown, relative string, on bool, rest []string, depth int) error {
 	var st unix.Stat_t
 	info, ok := entryOf(dir, shown, name, &st)

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A patch must replace the content that it read. Guest processes do not take part.
+// fileLocks serializes the agent's writes of a file, because a patch must replace the content that it read. Guest
+// processes do not use these locks.
 var fileLocks = lockTable{of: map[fileName]*fileLock{}}
 
 type fileName struct {

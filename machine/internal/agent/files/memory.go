@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hashing is most of a read's cost, and most files are read again.
+// remembered caches digests: hashing is most of a read's cost, and most files are read again.
 var remembered = digests{of: map[version]string{}}
 
 const (
 	digestsMax = 1024
-	// A file may change again without a new time stamp.
+	// Only a file that has not changed for this long is cached: a recent file may change again without a new time
+	// stamp.
 	settledFor = 2 * time.Second
 )
 

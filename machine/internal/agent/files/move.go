@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Move refuses an existing target atomically, unless overwrite. A file or link is copied to another file system, as mv
-// does; a directory's copy could not appear at once.
+// Move refuses an existing target atomically, unless req.Overwrite is set. To another file system, Move copies a
+// file or link, as mv does, and refuses a directory: its copy could not appear at once.
 func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.FileInfo, error) {
 	for _, path := range []string{req.From, req.To} {
 		if err := CheckPath(path); err != nil {
@@ -47,7 +47,8 @@ func Move(r *guestroot.Root, req wire.MoveRequest, gone <-chan struct{}) (wire.F
 	if err != nil {
 		return wire.FileInfo{}, Explain(err, req.To)
 	}
-	// The reply means durable. Some file systems cannot fsync directories; the move has still happened.
+	// The move is durable before the reply. Errors are ignored: some file systems cannot fsync directories, and the
+	// move has happened.
 	_ = errors.Join(unix.Fsync(to.dir), unix.Fsync(from.dir))
 	return Stat(r, req.To, false)
 }
@@ -60,14 +61,16 @@ func rename(from, to *pathTarget, overwrite bool) error {
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 		return err
 	}
-	// Some shared file systems lack RENAME_NOREPLACE; another writer can win this race.
+	// Some shared file systems lack RENAME_NOREPLACE. Another writer may create the target after this check; the rename
+	// then replaces it.
 	if _, missing := to.stat(); missing == nil {
 		return unix.EEXIST
 	}
 	return unix.Renameat(from.dir, from.name, to.dir, to.name)
 }
 
-// The target appears whole; the source is removed once it is durable.
+// crossDeviceMove copies to a hidden file and renames it, so the target appears whole. The source is removed after
+// the copy is synced.
 type crossDeviceMove struct {
 	from, to *pathTarget
 	old      unix.Stat_t
@@ -95,7 +98,7 @@ func (c *crossDeviceMove) run(overwrite bool) error {
 	return unix.Unlinkat(c.from.dir, c.from.name, 0)
 }
 
-// The rename checks again.
+// refused checks the target before the copy is made. The rename checks the target again.
 func (c *crossDeviceMove) refused(overwrite bool) error {
 	st, err := c.to.stat()
 	switch {

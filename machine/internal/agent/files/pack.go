@@ -29,7 +29,8 @@ type Pack struct {
 	buffer  []byte
 }
 
-// OpenPack fails while an error can still be reported. Without holes, zeros are sent.
+// OpenPack opens the directory before the reply begins, so that an error can still be reported. Unless holes is set,
+// holes are sent as zeros.
 func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) (*Pack, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -43,8 +44,8 @@ func OpenPack(r *guestroot.Root, path string, holes bool, gone <-chan struct{}) 
 
 func (p *Pack) Close() { p.dir.Close() }
 
-// Send sorts names by bytes, copies hard links, and leaves out mounts and other types. After an error the tar is
-// incomplete.
+// Send writes names sorted by bytes and each hard link as a copy; it omits mounts and other types. After an error
+// the tar is incomplete.
 func (p *Pack) Send(w io.Writer) error {
 	p.out = w
 	archive := tar.NewWriter(w)
@@ -130,7 +131,7 @@ func (p *Pack) below(archive *tar.Writer, dir int, name string, header *tar.Head
 	return p.directory(archive, f, prefix, depth+1)
 }
 
-// If the file shrinks below its first size, the tar fails.
+// The header names the file's size at the start. If the file shrinks below that size, the tar fails.
 func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Header) error {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -157,7 +158,7 @@ func (p *Pack) file(archive *tar.Writer, dir int, name string, header *tar.Heade
 	return p.send(archive, f, piece{0, st.Size})
 }
 
-// The lost end would read as a hole.
+// Without this check, the lost end of a file that shrank would be sent as a hole.
 func checkNotShrunk(f *os.File, size int64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

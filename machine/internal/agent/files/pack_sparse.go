@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// The sparse format must save this much: fewer programs read it.
+	// Fewer programs read the sparse format, so it is used only if a file has this many bytes in holes.
 	holesBytesMin = 1 << 20
 	// Smaller holes are sent as zeros.
 	holeBytesMin = 64 << 10
-	// The limit of Go's tar reader is a map of 1 MiB.
+	// Go's tar reader refuses a sparse map above 1 MiB, so the number of pieces is limited.
 	sparsePiecesMax = 16 << 10
-	// The rest counts as data.
+	// After this many searches for a hole, the rest of the file is sent as data.
 	holesLookedAtMax = 64 << 10
 
 	tarBlock = 512
@@ -28,7 +28,8 @@ const (
 
 type piece struct{ at, size int64 }
 
-// nil: holes save too little or are not reported. GNU tar expects an empty piece after a final hole.
+// dataOf returns nil if the holes are too small or the file system does not report them. After a final hole comes an
+// empty piece, because GNU tar expects one.
 func dataOf(f *os.File, size int64) []piece {
 	var pieces []piece
 	holes := int64(0)
@@ -64,12 +65,13 @@ func nextData(f *os.File, at, size int64) (from, to int64, err error) {
 	}
 	to, err = unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
 	if err == nil && to <= from {
-		err = unix.EINVAL // such a file system would make the loop endless
+		err = unix.EINVAL // a file system that reports this would make the loop endless
 	}
 	return from, min(to, size), err
 }
 
-// GNU tar's PAX sparse format 1.0. Other readers see another name instead of wrong content.
+// sparse writes GNU tar's PAX sparse format 1.0. A reader without this format shows another file name instead of
+// wrong content.
 func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, pieces []piece) error {
 	sparseMap := strconv.AppendInt(nil, int64(len(pieces)), 10)
 	sparseMap = append(sparseMap, '\n')
@@ -80,7 +82,7 @@ func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, piece
 	}
 	sparseMap = padded(sparseMap)
 	archived += int64(len(sparseMap))
-	if err := archive.Flush(); err != nil { // later bytes bypass the tar writer
+	if err := archive.Flush(); err != nil { // the bytes below bypass the tar writer
 		return err
 	}
 	if _, err := p.out.Write(append(sparseHead(header, archived), sparseMap...)); err != nil {
@@ -97,12 +99,12 @@ func (p *Pack) sparse(archive *tar.Writer, f *os.File, header *tar.Header, piece
 
 func padded(b []byte) []byte { return append(b, make([]byte, -len(b)&(tarBlock-1))...) }
 
-// Go's tar writer has no sparse files.
+// sparseHead builds the header by hand, because Go's tar writer cannot write sparse files.
 func sparseHead(h *tar.Header, archived int64) []byte {
 	dir, base := path.Split(h.Name)
 	var records []byte
 	for _, r := range [][2]string{
-		{"path", dir + "GNUSparseFile.0/" + base}, // Python uses the last name in the records
+		{"path", dir + "GNUSparseFile.0/" + base}, // Python uses the last name in the records, which is GNU.sparse.name
 		{"mtime", seconds(h.ModTime)},
 		{"uid", strconv.Itoa(h.Uid)},
 		{"gid", strconv.Itoa(h.Gid)},
@@ -118,7 +120,7 @@ func sparseHead(h *tar.Header, archived int64) []byte {
 	return append(head, plainHead(tar.TypeReg, "GNUSparseFile.0/"+base, h.Mode, archived)...)
 }
 
-// "<length of the whole record> <key>=<value>\n"
+// record formats "<length of the whole record> <key>=<value>\n".
 func record(key, value string) string {
 	rest := " " + key + "=" + value + "\n"
 	size := len(rest) + len(strconv.Itoa(len(rest)))
@@ -137,7 +139,7 @@ func seconds(t time.Time) string {
 	return fmt.Sprintf("%s%d.%03d", sign, ms/1000, ms%1000)
 }
 
-// Owner and time are in the PAX records.
+// plainHead writes zeros for owner and time, because the PAX records contain them.
 func plainHead(kind byte, name string, mode, size int64) []byte {
 	b := make([]byte, tarBlock)
 	copy(b[:100], name)
@@ -156,7 +158,8 @@ func plainHead(kind byte, name string, mode, size int64) []byte {
 	return b
 }
 
-// Octal, or base 256 from 8 GiB on. In a PAX record "size", Python would include the holes.
+// sizeField is octal, or base 256 from 8 GiB on. A PAX record "size" would not do, because Python would include the
+// holes in it.
 func sizeField(size int64) []byte {
 	if size < 1<<33 {
 		return fmt.Appendf(nil, "%011o\x00", size)

@@ -18,7 +18,7 @@ const (
 	patchEditsMax     = 1000
 )
 
-// Each patch holds the file twice.
+// largePatches limits concurrent patches of large files, because each patch has the file in memory twice.
 var largePatches = make(chan struct{}, 2)
 
 const largePatchBytes = 1 << 20
@@ -28,7 +28,7 @@ type PatchOptions struct {
 	Announce func(wire.PatchResult) error
 }
 
-// Patch holds the agent's lock of the file.
+// Patch holds the agent's lock of the file from the read to the replacement.
 func Patch(r *guestroot.Root, req wire.PatchRequest, o PatchOptions) (wire.PatchResult, error) {
 	if err := checkPatch(req); err != nil {
 		return wire.PatchResult{}, err

@@ -1,5 +1,5 @@
-// Package files implements the file calls. The kernel resolves paths below a root, of a running guest or a hibernated
-// disk.
+// Package files implements the file calls. The kernel resolves each path below a root: the root of a running guest,
+// or of a hibernated disk.
 package files
 
 import (
@@ -45,8 +45,8 @@ func (p *pathTarget) stat() (unix.Stat_t, error) {
 	return st, err
 }
 
-// The guest's mounts are in another mount namespace: the kernel would drop them with the directory, even the machine's
-// /tmp.
+// refuseMountPoint protects the guest's mounts, which are in another mount namespace. The kernel would drop them
+// with the directory, even the machine's /tmp.
 func (p *pathTarget) refuseMountPoint() error {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV}
 	fd, err := unix.Openat2(p.dir, p.name, how)
@@ -59,7 +59,7 @@ func (p *pathTarget) refuseMountPoint() error {
 	return nil // the caller's operation reports the error
 }
 
-// The kernel resolves ".." and links in dir.
+// split cuts off the last name only, because the kernel resolves ".." and links in dir.
 func split(path string) (dir, name string) {
 	trimmed := strings.TrimRight(path, "/")
 	i := strings.LastIndexByte(trimmed, '/')
@@ -69,7 +69,7 @@ func split(path string) (dir, name string) {
 	return trimmed[:i+1], trimmed[i+1:]
 }
 
-// The root, "." and ".." cannot be created, moved or deleted.
+// locate refuses the root, "." and "..", which cannot be created, moved or deleted.
 func locate(r *guestroot.Root, path string) (*pathTarget, error) {
 	dir, name := split(path)
 	if name == "" || name == "." || name == ".." {
@@ -82,7 +82,7 @@ func locate(r *guestroot.Root, path string) (*pathTarget, error) {
 	return &pathTarget{dir: fd, name: name}, nil
 }
 
-// A write through a link changes its target.
+// locateTarget follows a link at the end of path, because a write through a link changes the link's target.
 func locateTarget(r *guestroot.Root, path string) (*pathTarget, error) {
 	for range linksMax {
 		p, err := locate(r, path)

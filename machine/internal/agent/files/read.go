@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 )
 
-// ReadRevisionBytesMax limits files with a digest.
+// ReadRevisionBytesMax is the size up to which Read computes a revision.
 const ReadRevisionBytesMax = 16 << 20
 
 type Content struct {
@@ -21,7 +21,7 @@ type Content struct {
 	Revision  string
 }
 
-// Read takes -1 for the rest. The caller closes File.
+// Read reads until the end if length is -1. The caller closes Content.File.
 func Read(r *guestroot.Root, path string, offset, length int64, withRevision bool) (*Content, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (c *Content) limit(offset, length int64) error {
 	return nil
 }
 
-// Files in /proc report size 0 but have content.
+// A file in /proc reports size 0 but has content, so limitUnknown reads its first bytes.
 func (c *Content) limitUnknown() error {
 	first := make([]byte, 4<<10)
 	n, err := io.ReadAtLeast(c.File, first, 1)

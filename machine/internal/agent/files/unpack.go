@@ -25,8 +25,8 @@ type UnpackOptions struct {
 	Owner         Owner
 }
 
-// Unpack extracts into a hidden subdirectory, syncs it, and renames the entries. A part can remain only if the machine
-// dies, or the guest interferes, during the renames.
+// Unpack extracts into a hidden subdirectory, syncs it, and renames the entries. A partial result can remain only if
+// the machine dies, or the guest interferes, during the renames.
 func Unpack(r *guestroot.Root, target string, body io.Reader, o UnpackOptions) (result wire.TarResult, err error) {
 	if err := CheckPath(target); err != nil {
 		return result, err
@@ -196,7 +196,7 @@ func (u *unpacking) entry(archive *tar.Reader, h *tar.Header) error {
 	return refusedEntry(h.Name, "only files, directories and links are unpacked")
 }
 
-// It creates missing directories and follows no links.
+// parent opens the directory of name. It creates missing directories and follows no links.
 func (u *unpacking) parent(name string) (*pathTarget, error) {
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")
@@ -255,7 +255,7 @@ func (u *unpacking) makeAll(dir string) error {
 	return unix.Fchownat(fd, base, u.options.Owner.UID, u.options.Owner.GID, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// The last entry of a name wins.
+// If a tar has several entries of one name, the last entry wins.
 func removeEarlierEntry(at *pathTarget, name string) error {
 	err := unix.Unlinkat(at.dir, at.name, 0)
 	if err == nil || isNotExist(err) {
@@ -305,7 +305,8 @@ func (u *unpacking) file(archive *tar.Reader, name string, h *tar.Header, mode u
 	return setTime(at.dir, at.name, h.ModTime)
 }
 
-// Children first: adding an entry changes its parent's time.
+// applyDirMetadata runs after all entries, because adding an entry changes its directory's time. Children come
+// before parents.
 func (u *unpacking) applyDirMetadata() error {
 	for i := len(u.dirs) - 1; i >= 0; i-- {
 		d := u.dirs[i]

@@ -34,7 +34,7 @@ func (u *unpacking) symlink(name string, h *tar.Header) error {
 	return setTime(at.dir, at.name, h.ModTime)
 }
 
-// The agent never follows these links.
+// leadsOut only compares text, because the agent never follows these links.
 func leadsOut(name, target string) bool {
 	if strings.HasPrefix(target, "/") {
 		return true

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// Go's tar reader returns holes as zeros, which takes time.
+	// Go's tar reader returns holes as zeros. Reading them takes time, so the size of files with their holes is
+	// limited.
 	sparseBytesMax = 64 << 30
 	zerosBytes     = 4 << 10
 )

@@ -18,7 +18,7 @@ import (
 
 const WriteBytesMax = 7 << 20
 
-// Owner owns what a call creates.
+// Owner is the owner of each file and directory that a call creates.
 type Owner struct{ UID, GID int }
 
 type WriteOptions struct {
@@ -26,11 +26,12 @@ type WriteOptions struct {
 	CreateParents bool
 	Mode          string // octal; "" keeps the mode of an existing file, and is 0644 for a new one
 	Owner         Owner
-	// Announce precedes the change; its error stops the write.
+	// Announce is called before the change. If Announce returns an error, the file is not changed.
 	Announce func(result wire.WriteResult, sizeBefore int64) error
 }
 
-// Write stores body whole and durable, or changes nothing. body must fail if the sender disconnects.
+// Write stores body whole and durable, or changes nothing. body must return an error if the sender disconnects, or a
+// part would be stored.
 func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire.WriteResult, error) {
 	if err := CheckPath(path); err != nil {
 		return wire.WriteResult{}, err
@@ -57,7 +58,7 @@ func Write(r *guestroot.Root, path string, body io.Reader, o WriteOptions) (wire
 	if o.Announce != nil {
 		w.announce = func(sizeBefore int64) error { return o.Announce(w.result, sizeBefore) }
 	}
-	// Check before the body is read, and again under the lock.
+	// The target is checked before the body is read, and again under the lock.
 	if w.old, err = w.existing(); err != nil {
 		return wire.WriteResult{}, err
 	}
@@ -88,7 +89,7 @@ type writing struct {
 	at     *pathTarget
 	path   string
 	owner  Owner
-	mode   int64        // -1: keep, or the default
+	mode   int64        // -1: as the existing file, or the default
 	old    *unix.Stat_t // nil: a new file
 	result wire.WriteResult
 
@@ -166,7 +167,7 @@ func (w *writing) tell(sizeBefore int64) error {
 }
 
 func (w *writing) append(body io.Reader) error {
-	// Appended bytes are visible at once.
+	// The whole body is read first, because appended bytes are visible at once.
 	data, err := io.ReadAll(io.LimitReader(body, WriteBytesMax+1))
 	if err != nil {
 		return bodyError(err)
@@ -267,7 +268,7 @@ func (w *writing) copy(f *os.File, body io.Reader) error {
 	return nil
 }
 
-// All but errnos of the disk mean that the sender disconnected.
+// bodyError treats every error, except a full or failed disk, as a disconnected sender.
 func bodyError(err error) error {
 	var errno unix.Errno
 	var refusal *fail.Error

@@ -1,5 +1,5 @@
-// Package git runs the guest's own git, as its user and under its network policy. It can lie, but only to its own
-// workspace.
+// Package git runs the guest's own git, as the guest's user and under its network policy. A guest can forge the
+// results, but only for its own workspace.
 package git
 
 import (
@@ -46,17 +46,17 @@ func (g Git) begin(ctx context.Context, req wire.GitRequest, settings ...setting
 
 type setting struct{ name, value string }
 
-// No program of the repository runs, nothing prompts, nothing continues in the background.
+// With these settings git runs no program of the repository, never prompts, and continues nothing in the background.
 var always = []setting{
 	{"core.hooksPath", "/dev/null"}, {"core.fsmonitor", "false"}, {"core.pager", "cat"}, {"core.editor", "false"},
 	{"submodule.recurse", "false"}, {"fetch.recurseSubmodules", "false"}, {"commit.gpgSign", "false"}, {"gc.auto", "0"},
 	{"maintenance.auto", "false"}, {"color.ui", "false"},
 }
 
-// Others could redirect git or log its headers.
+// Only these GIT_ variables of a caller are passed on. Others could redirect git or log its headers.
 var passed = []string{"GIT_SSL_", "GIT_HTTP_", "GIT_AUTHOR_", "GIT_COMMITTER_"}
 
-// GIT_CONFIG_COUNT keeps credentials out of arguments and files.
+// environment passes settings by GIT_CONFIG_COUNT, so credentials are in no arguments and files.
 func environment(from map[string]string, settings []setting) map[string]string {
 	env := map[string]string{}
 	for name, value := range from {
@@ -124,7 +124,7 @@ func (g Git) Clone(ctx context.Context, req wire.GitCloneRequest) (wire.GitHead,
 	return j.head()
 }
 
-// Redirects are off: git would send the header on to their target.
+// With credentials, redirects are off, because git would send the header to the redirect's target.
 func credentialSettings(req wire.GitCloneRequest) ([]setting, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -191,7 +191,7 @@ func (g Git) Status(ctx context.Context, req wire.GitRequest) (wire.GitStatus, e
 	return status, nil
 }
 
-// Commit stages all changes if there are no paths.
+// Commit stages the changes of req.Paths, or all changes without paths.
 func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHead, error) {
 	j, cancel := g.begin(ctx, req.GitRequest)
 	defer cancel()
@@ -213,7 +213,7 @@ func (g Git) Commit(ctx context.Context, req wire.GitCommitRequest) (wire.GitHea
 	return j.head()
 }
 
-// Paths may be many, and begin with any character.
+// add passes paths by stdin, because there may be many, and they may begin with any character.
 func (j *job) add(paths []string) error {
 	arguments := []string{"add", "--all"}
 	var stdin []byte

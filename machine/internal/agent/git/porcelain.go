@@ -11,7 +11,7 @@ import (
 
 var errMalformed = errors.New("git: its answer is not what git writes")
 
-// cut: the output was truncated, perhaps inside a record.
+// cut means that the output was truncated, perhaps inside a record.
 func parseStatus(out []byte, cut bool) (wire.GitStatus, error) {
 	s := wire.GitStatus{Files: []wire.GitFile{}, Truncated: cut}
 	r := records{rest: out}
@@ -110,7 +110,7 @@ func (s *status) distance(value string) error {
 	return nil
 }
 
-// The path comes last and may contain spaces.
+// The path is the last field, and may contain spaces.
 func (s *status) file(text string, fields int, conflicted bool, from string) error {
 	parts := strings.SplitN(text, " ", fields)
 	if len(parts) != fields || len(parts[0]) != 2 || parts[fields-1] == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/helper"
 )
 
-// The messages are English by LC_ALL; the first match wins.
+// The messages are English, because LC_ALL is set. The first cause whose text occurs in the output is reported.
 var causes = []struct {
 	said   string
 	refuse func(message string) *fail.Error

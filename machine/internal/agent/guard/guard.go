@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In thousandths of the configured memory. At 2 ms, one allocator at full speed is caught between killAbove and the
-// limit.
+// Thresholds, in thousandths of the configured memory. With a poll each 2 ms, an allocator at full speed is killed
+// between killAbove and the limit.
 const (
 	relaxedBelow = 600
 	nearAbove    = 820
 	killAbove    = 880
 	endAllAbove  = 970
 
-	// Fast growth lowers thresholds to these: the engine's numbers are some hundred milliseconds old, in which usage
-	// may double.
+	// Fast growth lowers the thresholds, at most to these values. The engine's numbers are some hundred milliseconds
+	// old, and usage may double meanwhile.
 	killAboveMin   = 800
 	endAllAboveMin = 940
 
@@ -30,25 +30,26 @@ const (
 	nearEvery    = 2 * time.Millisecond
 )
 
-// Twenty polls a second cost 3 to 8 % of a processor per guest, four 1 to 2 %. Growth of 2 GB/s is still detected
-// within 512 MiB, for which there is headroom.
+// Unchanged usage lowers the polls from twenty a second, which cost 3 to 8 % of a processor per guest, to four,
+// which cost 1 to 2 %. Growth of 2 GB/s is still detected within 512 MiB, for which there is headroom.
 const (
 	settledInterval = 250 * time.Millisecond
 	settledAfter    = 40
 	settledChange   = 1 // thousandths of the configured memory
 )
 
-// Memory is released in steps, on a busy host much later than the next poll: the next kill waits for growth, in
-// thousandths.
+// The memory of a killed process is released in steps, on a busy host much later than the next poll. So the next
+// kill waits until usage has grown by this many thousandths.
 const (
 	killAgainGrowth = 20
 	endAllGrowth    = 30
 )
 
-// For the agent's own tasks. Beyond it the guest has evaded the kernel's limit.
+// tasksSlack covers the agent's own tasks. A guest with more tasks has evaded the kernel's limit, so all its
+// processes are killed.
 const tasksSlack = 128
 
-// Guest's methods must not wait for the guest or the disk: memory grows meanwhile.
+// Guest's methods must not wait for the guest or the disk, because memory grows meanwhile.
 type Guest interface {
 	Own() []int // pids that must not be killed
 	EndAll(why string)
@@ -59,7 +60,7 @@ type Guard struct {
 	memory atomic.Int64
 	tasks  atomic.Int64
 	used   atomic.Int64 // at the last poll
-	// 0 after usage fell below killAboveMin.
+	// Usage at the last kill; 0 after usage fell below killAboveMin.
 	killedAt atomic.Int64
 	victims  chan struct{} // request to kill the largest process
 	still    atomic.Int64
@@ -79,7 +80,7 @@ func Start(guest Guest, memoryBytes int64, tasks int) *Guard {
 	return g
 }
 
-// SetLimits takes bytes (0: as the machine reports) and tasks (0: unlimited).
+// SetLimits sets both limits. memoryBytes 0 means the memory that the machine reports; tasks 0 means no limit.
 func (g *Guard) SetLimits(memoryBytes int64, tasks int) {
 	g.memory.Store(memoryBytes)
 	g.tasks.Store(int64(tasks))
@@ -90,7 +91,7 @@ const (
 	ProcessLimit = "process_limit"
 )
 
-// OnEnd's function precedes each kill; pid 0 is the whole guest. It must not block.
+// OnEnd sets a function that is called before each kill; pid 0 means the whole guest. The function must not block.
 func (g *Guard) OnEnd(told func(pid int, reason string)) { g.onEnd.Store(&told) }
 
 func (g *Guard) tell(pid int, reason string) {
@@ -99,14 +100,15 @@ func (g *Guard) tell(pid int, reason string) {
 	}
 }
 
-// Wake makes polls frequent after a start.
+// Wake makes polls frequent after the start of a process.
 func (g *Guard) Wake() {
 	if g.still.Swap(0) >= settledAfter {
 		_, _ = unix.Write(g.stir, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 
-// The loop has its own thread: with dozens of runnable processes a goroutine switch may exceed the interval.
+// The loop has its own thread, because with dozens of runnable processes a goroutine switch may take longer than the
+// interval.
 func (g *Guard) loop() {
 	runtime.LockOSThread()
 	stirred := []unix.PollFd{{Fd: int32(g.stir), Events: unix.POLLIN}} // poll ignores a negative descriptor
@@ -145,7 +147,7 @@ func (g *Guard) checkMemory(info *unix.Sysinfo_t) time.Duration {
 	if total <= 0 {
 		return relaxedEvery
 	}
-	// A busy host delays polls, and the growth may repeat before the next.
+	// Growth lowers the thresholds: a busy host delays polls, and usage may grow as much again before the next poll.
 	change := used - g.used.Swap(used)
 	growth := max(0, change) * 1000 / total
 	share := used * 1000 / total
@@ -174,8 +176,8 @@ func (g *Guard) relaxed(changed bool) time.Duration {
 	return relaxedEvery
 }
 
-// It must not read a process's size: page faults hold that lock, for seconds at worst. File pages do not count: they
-// are in the host's page cache.
+// handlePressure must not read a process's size: page faults hold the lock that this needs, for seconds at worst.
+// File pages are not counted, because they are in the host's page cache.
 func (g *Guard) handlePressure(used, total, endAll int64) {
 	killedAt := g.killedAt.Load()
 	grown := (used - killedAt) * 1000 / total

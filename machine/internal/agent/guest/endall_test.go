@@ -16,7 +16,7 @@ func TestTheGuardNeedNotWaitForAnAdoption(t *testing.T) {
 	}
 	in := &adoptedSpawner{spawner: &spawn.Spawner{Guest: init.Process.Pid}}
 	g := &Guest{current: in, endable: in}
-	g.mu.Lock() // as during an adoption; never unlocked, so that retire waits
+	g.mu.Lock() // held as during an adoption, and never unlocked, so that retire waits
 	if own := g.Own(); !slices.Equal(own, []int{os.Getpid(), init.Process.Pid}) {
 		t.Fatal(own)
 	}

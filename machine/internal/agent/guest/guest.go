@@ -1,4 +1,4 @@
-// Package guest holds the adopted workspace, and starts its processes.
+// Package guest has the adopted tree of a workspace, and starts the workspace's processes.
 package guest
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Callers no longer wait for the adopted machine.
+// The first /proc is unmounted this long after an adoption, when callers no longer wait for the machine.
 const procUnmountDelay = time.Second
 
-// Guest is waiting (a spawner is ready), adopted, or briefly broken by killing its own init; a new spawner then adopts
-// the tree.
+// Guest waits for an adoption (a spawner is ready), is adopted, or is broken for a moment because its init was
+// killed. A new spawner then adopts the tree again.
 type Guest struct {
 	binary string
 	layout spawn.Layout
@@ -33,12 +33,12 @@ type Guest struct {
 	tasks  *taskLimit // nil: the sandbox's kernel cannot limit tasks
 
 	mu      sync.Mutex
-	stir    func()         // called after each start; may be nil
-	next    *spawn.Spawner // launched, not adopted yet
+	stir    func()         // called after each start of a process; may be nil
+	next    *spawn.Spawner // launched, but has not adopted a tree yet
 	current *adoptedSpawner
 	volumes []wire.Volume // mounted in the guest
 
-	// The guard must not wait for mu, which an adoption holds throughout. Holders of this lock never block.
+	// The guard needs its own lock, because an adoption holds mu throughout. Holders of ending never block.
 	ending  sync.Mutex
 	endable *adoptedSpawner
 }
@@ -47,10 +47,10 @@ type adoptedSpawner struct {
 	spawner *spawn.Spawner
 	root    *guestroot.Root
 	starts  sync.WaitGroup
-	ended   bool // by EndAll; guarded by ending
+	ended   bool // set by EndAll; guarded by Guest.ending
 }
 
-// New launches the first spawner ahead of a claim.
+// New launches the first spawner before a claim needs it.
 func New(binary string, layout spawn.Layout, reaper *reap.Reaper) (*Guest, error) {
 	g := &Guest{binary: binary, layout: layout, reaper: reaper}
 	tasks, err := newTaskLimit()
@@ -98,7 +98,7 @@ func (g *Guest) OnStart(stir func()) {
 	g.stir = stir
 }
 
-// Adopt does nothing after the first success.
+// Adopt makes the claimed tree the guest's root. After the first success it does nothing.
 func (g *Guest) Adopt() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -140,12 +140,12 @@ func (g *Guest) adopt() error {
 	g.ending.Lock()
 	g.endable = g.current
 	g.ending.Unlock()
-	// New namespaces have no volumes mounted.
+	// New namespaces have no volumes mounted, so the volumes are mounted again.
 	g.volumes, _ = g.mountVolumes(g.current, nil, g.volumes)
 	return nil
 }
 
-// Root returns a reference to release.
+// Root returns a reference to the guest's root, which the caller must release.
 func (g *Guest) Root() (*guestroot.Root, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,7 +168,7 @@ func (g *Guest) ready() error {
 	return g.adopt()
 }
 
-// User takes a name or uid.
+// User finds a user by name or uid.
 func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	root, err := g.Root()
 	if err != nil {
@@ -179,8 +179,8 @@ func (g *Guest) User(name string) (guestroot.User, bool, error) {
 	return user, ok, nil
 }
 
-// Start repairs a guest whose init has died and tries once more: the kernel refused the first start. With c.Meanwhile
-// descriptors may be gone: the caller retries after ErrRefused.
+// Start repairs a guest whose init has died and tries once more, because the kernel refused the first start. With
+// c.Meanwhile, descriptors may be closed already, so the caller retries after ErrRefused.
 func (g *Guest) Start(c *spawn.Command) (spawn.Started, error) {
 	for attempt := 0; ; attempt++ {
 		in, err := g.acquire()
@@ -225,7 +225,8 @@ func (g *Guest) acquire() (*adoptedSpawner, error) {
 }
 
 func (g *Guest) endLate(pid int) {
-	// If the process is not reaped by then, the pidfd refers to it.
+	// If Watch reports no end, the process was not reaped before the pidfd was opened, so the pidfd refers to that
+	// process.
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		defer unix.Close(pidfd)
@@ -252,9 +253,9 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	g.ending.Lock()
 	g.endable = nil
 	g.ending.Unlock()
-	// Init's parent, a worker, does not reap: the pid cannot be reused.
+	// The pid cannot have been reused, because init's parent, a worker, does not reap.
 	_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
-	// Kill them before Close: their pids are not reused until they are reaped.
+	// The workers are killed before Close, while they are not reaped and their pids cannot be reused.
 	for _, pid := range in.spawner.Workers {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
@@ -266,7 +267,7 @@ func (g *Guest) retire(in *adoptedSpawner) {
 	}()
 }
 
-// EndAll kills the guest's init, and so every process. It does not block.
+// EndAll kills the guest's init, and thereby every process of the guest. EndAll does not block.
 func (g *Guest) EndAll(why string) {
 	g.ending.Lock()
 	in := g.endable
@@ -275,7 +276,7 @@ func (g *Guest) EndAll(why string) {
 	}
 	if in != nil {
 		in.ended = true
-		// Its parent, a worker, lives until endable is cleared, so the pid is not reused.
+		// Init's parent, a worker, lives until endable is cleared, so init's pid is not reused.
 		_ = unix.Kill(in.spawner.Guest, unix.SIGKILL)
 	}
 	g.ending.Unlock()
@@ -285,7 +286,8 @@ func (g *Guest) EndAll(why string) {
 	}
 }
 
-// Own returns pids that must never be killed. It does not block.
+// Own returns the pids of the agent, the guest's init and the workers, which must never be killed. Own does not
+// block.
 func (g *Guest) Own() []int {
 	own := []int{os.Getpid()}
 	g.ending.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/spawn"
 )
 
-// Signal takes a pid inside the guest.
+// Signal sends a signal to a process by its pid inside the guest.
 func (g *Guest) Signal(guestPID int, signal syscall.Signal) error {
 	in, err := g.acquire()
 	if err != nil {
@@ -19,7 +19,7 @@ func (g *Guest) Signal(guestPID int, signal syscall.Signal) error {
 	if ended != 0 {
 		g.reaper.Forget(ended)
 	}
-	// Every process died with init.
+	// Init has died, and every process with it, so the process no longer exists.
 	if errors.Is(err, spawn.ErrBroken) {
 		g.retire(in)
 		return syscall.ESRCH

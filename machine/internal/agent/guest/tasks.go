@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The guest's /sys is bound without submounts, so it does not see this. On the sandbox's disk, a restore in another
-// sandbox would miss the mount point.
+// The guest does not see a mount here, because its /sys is bound without submounts. A mount point on the sandbox's
+// disk would be missing after a restore in another sandbox.
 const tasksDir = "/sys/fs/cgroup"
 
 const spawnerTasks = 24
 
-// Polling is too slow: five hundred runnable tasks leave the agent hardly any CPU. Each costs memory outside of the
-// guest's accounting.
+// The kernel limits tasks, because polling is too slow: five hundred runnable tasks leave the agent hardly any CPU.
+// Each task also costs memory that is not charged to the guest.
 type taskLimit struct{ group string }
 
-// Commands join the group because the spawner has.
+// The spawner enters this group, so every command that it starts is in the group too.
 func newTaskLimit() (*taskLimit, error) {
 	if err := unix.Mount("none", tasksDir, "cgroup", 0, "pids"); err != nil {
 		return nil, &os.PathError{Op: "mount", Path: tasksDir, Err: err}

@@ -17,21 +17,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Unmounting is the treatment of a volume's users.
+// Unmounting says what happens to processes that use a volume.
 type Unmounting int
 
 const (
-	// LeaveBusy keeps a volume in use.
+	// LeaveBusy leaves a volume mounted while a process uses it.
 	LeaveBusy Unmounting = iota
-	// EndUsers kills its processes.
+	// EndUsers kills the processes that use the volume.
 	EndUsers
-	// Detach spares open files: the host has already removed the volume.
+	// Detach unmounts despite open files and kills no process, because the host has already removed the volume.
 	Detach
 )
 
 const endedTime = 5 * time.Second
 
-// SetVolumes leaves only the wanted volumes mounted. Calls must not overlap.
+// SetVolumes unmounts every other volume; if none is busy, it mounts the wanted volumes. Calls must not overlap.
 func (g *Guest) SetVolumes(wanted []wire.Volume, how Unmounting) (wire.GuestVolumes, error) {
 	answer := wire.GuestVolumes{Busy: []int{}, Refused: []wire.RefusedVolume{}}
 	if len(wanted) == 0 && len(g.mounted()) == 0 {
@@ -117,7 +117,7 @@ func (g *Guest) reapMount(started spawn.Started, err error) error {
 	return err
 }
 
-// makeDirectory follows no links.
+// makeDirectory creates missing directories and follows no links.
 func makeDirectory(root *guestroot.Root, at string) (int, error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY
 	parent, err := root.OpenPlain("/", flags)
@@ -148,7 +148,8 @@ func isLink(parent int, name string) bool {
 	return unix.Fstatat(parent, name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// If the guest's root moved or unmounted it, only the host can tell whether it is in use.
+// unmountVolume returns true if the guest's root user moved or unmounted the volume. Only the host can then find out
+// whether the volume is in use.
 func (g *Guest) unmountVolume(in *adoptedSpawner, v wire.Volume, how Unmounting) bool {
 	if how == Detach {
 		return g.unmountAt(in, v, true) == nil

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/guestroot"
 )
 
-// Nearly every first command reads these.
+// Nearly every first command reads these files, so Warm loads them in advance.
 var touched = []string{
 	"/etc/ld.so.cache", "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6",
 	"/bin/true", "/bin/sh", "/bin/bash", "/home/user",

@@ -1,5 +1,5 @@
-// Package guestroot opens paths as the guest would. The kernel walks them (openat2, RESOLVE_IN_ROOT), so replacing a
-// directory by a link cannot escape.
+// Package guestroot opens paths as the guest would. The kernel resolves them (openat2, RESOLVE_IN_ROOT), so a guest
+// that replaces a directory by a link cannot escape from the root.
 package guestroot
 
 import (
@@ -19,10 +19,10 @@ type Root struct {
 	refs  int
 }
 
-// New takes over fd; the caller holds the first reference.
+// New becomes the owner of fd. The caller holds the first reference.
 func New(fd int) *Root { return &Root{fd: fd, refs: 1} }
 
-// OpenDir takes a path of the agent's own view.
+// OpenDir opens a path in the agent's own view of the file system.
 func OpenDir(path string) (*Root, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -31,11 +31,11 @@ func OpenDir(path string) (*Root, error) {
 	return New(fd), nil
 }
 
-// ErrInMemory means that the path is not on the disk.
+// ErrInMemory means that the path is in a machine's memory and not on the disk.
 var ErrInMemory = errors.New("guestroot: in the memory of a machine")
 
-// OpenDisk opens a hibernated workspace's disk. Stand-in mounts cover what a machine keeps in memory; a path there,
-// even by links or "..", returns ErrInMemory.
+// OpenDisk opens a hibernated workspace's disk. Placeholder mounts cover the directories that a machine has in
+// memory. A path into one, even by links or "..", returns ErrInMemory.
 func OpenDisk(path string) (*Root, error) {
 	r, err := OpenDir(path)
 	if err == nil {
@@ -44,7 +44,7 @@ func OpenDisk(path string) (*Root, error) {
 	return r, err
 }
 
-// Alone forbids entering mounts below.
+// Alone reports that mounts below the root must not be entered.
 func (r *Root) Alone() bool { return r.alone }
 
 func (r *Root) Acquire() *Root {
@@ -65,7 +65,7 @@ func (r *Root) Release() {
 
 const resolve = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 
-// Open returns plain errnos, or ErrInMemory.
+// Open returns a plain errno or ErrInMemory as its error.
 func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
 	if flags&unix.O_CREAT != 0 {
@@ -87,7 +87,7 @@ func (r *Root) Open(path string, flags int, mode uint32) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// OpenPlain returns ELOOP for any link.
+// OpenPlain follows no links: a path with a link returns ELOOP.
 func (r *Root) OpenPlain(path string, flags int) (int, error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW), Resolve: resolve | unix.RESOLVE_NO_SYMLINKS}
 	for range 16 {
@@ -99,7 +99,7 @@ func (r *Root) OpenPlain(path string, flags int) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// ReadSmall fails above bytesMax, and for other types.
+// ReadSmall fails for a file larger than bytesMax, and for every other type than a regular file.
 func (r *Root) ReadSmall(path string, bytesMax int64) ([]byte, error) {
 	fd, err := r.Open(path, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -32,7 +32,7 @@ type cached struct {
 	data []byte
 }
 
-// Find takes a name or a decimal uid.
+// Find finds a user by name or decimal uid.
 func (u *Users) Find(r *Root, name string) (User, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -65,7 +65,8 @@ func (c *cached) read(r *Root, path string) []byte {
 	return c.data
 }
 
-// A link at /etc would resolve in the agent's view, but only numbers are read: the comparison can only fail.
+// If /etc is a link, the path resolves in the agent's view. This is harmless: only numbers are read, and the
+// comparison can only fail.
 func (c *cached) fresh(r *Root, path string) bool {
 	var st unix.Stat_t
 	return c.data != nil && unix.Fstatat(r.fd, path[1:], &st, unix.AT_SYMLINK_NOFOLLOW) == nil && keyOf(&st) == c.key
@@ -103,7 +104,7 @@ func findUser(passwd []byte, name string) (User, bool) {
 		}
 		uid, err1 := strconv.ParseUint(f[2], 10, 32)
 		gid, err2 := strconv.ParseUint(f[3], 10, 32)
-		// setresuid ignores uid -1: such a line would run the command as root.
+		// setresuid ignores uid -1, so a line with this uid would run the command as root. The line is skipped.
 		if err1 != nil || err2 != nil || uid == 1<<32-1 || gid == 1<<32-1 {
 			return false
 		}

@@ -22,7 +22,7 @@ import (
 const (
 	atOnceMax  = 16
 	killGrace  = 2 * time.Second
-	drainGrace = 500 * time.Millisecond // wait for output that a background process keeps open
+	drainGrace = 500 * time.Millisecond // wait for output that a background process has open
 )
 
 type Guest interface {
@@ -40,7 +40,7 @@ func New(guest Guest, reaper *reap.Reaper) *Runner {
 	return &Runner{guest: guest, reaper: reaper, slots: make(chan struct{}, atOnceMax)}
 }
 
-// Command Env overrides the user's login environment.
+// Command is a program to run. Env overrides the user's login environment.
 type Command struct {
 	User      string
 	Argv      []string
@@ -59,7 +59,7 @@ type Result struct {
 
 var ErrMissing = errors.New("helper: the guest has no such program")
 
-// Run stops the program if ctx ends first.
+// Run runs a program and returns its output. If ctx ends first, Run stops the program.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -89,7 +89,7 @@ type Process struct {
 	gone   bool
 }
 
-// Start leaves the descriptors open.
+// Start does not close the descriptors.
 func (r *Runner) Start(c Command, stdin, stdout, stderr int) (*Process, error) {
 	user, ok, err := r.guest.User(c.User)
 	if err != nil {
@@ -118,16 +118,16 @@ func (p *Process) ended(status unix.WaitStatus) {
 	close(p.Ended)
 }
 
-// Signal spares a reaped leader: its number may be another process.
+// Signal does nothing once the leader is reaped, because its pid may then belong to another process.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.gone {
-		_ = unix.Kill(-p.PID, signal) // ESRCH: it is just ending
+		_ = unix.Kill(-p.PID, signal) // ESRCH: the group is just ending
 	}
 }
 
-// Stop waits until the leader is reaped.
+// Stop ends the process group, and waits until its leader is reaped.
 func (p *Process) Stop() {
 	p.Signal(unix.SIGTERM)
 	select {

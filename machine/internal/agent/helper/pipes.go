@@ -68,7 +68,7 @@ func (p *pipes) feed(data []byte) {
 	p.stdin.ours.Close()
 }
 
-// What exceeds bytesMax is dropped, and full signaled once.
+// collect drops output beyond bytesMax, and signals full once.
 func collect(from *os.File, bytesMax int, full chan<- struct{}) <-chan []byte {
 	done := make(chan []byte, 1)
 	go func() {

@@ -14,7 +14,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Each boot creates these on the workspace's disk, outside of the guest's tree; adoption binds them.
+// Each boot creates these files on the workspace's disk, outside of the guest's tree. An adoption binds them into
+// the tree.
 const (
 	Tmp    = "tmp"
 	BootID = "boot_id"
@@ -25,8 +26,8 @@ const (
 	stateListMax = 4096
 )
 
-// Boot gives a guest without memory an empty /tmp and a new boot id. Up to a million old files are deleted in the
-// background.
+// Boot gives a guest that starts without memory an empty /tmp and a new boot id. The old /tmp, with up to a million
+// files, is deleted in the background.
 func Boot(stateDir string) error {
 	if err := emptyTmp(stateDir); err != nil {
 		return fmt.Errorf("/tmp: %w", err)
@@ -67,7 +68,8 @@ func removeOldTmp(stateDir string) {
 	}
 }
 
-// The guest has the file mounted, so it is overwritten in place. Disks of older agents lack it.
+// renewBootID overwrites the file in place, because the guest has it mounted. A disk of an older agent has no such
+// file.
 func renewBootID(stateDir string, in wire.Incarnation) error {
 	if !in.RenewIdentity {
 		return nil

@@ -1,4 +1,4 @@
-// Package identity writes the service's files in the guest's /etc, /tmp and the boot id.
+// Package identity writes the service's files in the guest's /etc, empties /tmp, and renews the boot id.
 package identity
 
 import (
@@ -23,7 +23,7 @@ const (
 	etcEntriesMax = 4096
 )
 
-// Apply tries all files: the guest may have made any unwritable.
+// Apply continues after an error, because the guest may have made any of the files unwritable.
 func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	var failed []error
 	if in.Hostname != "" {
@@ -41,10 +41,10 @@ func Apply(r *guestroot.Root, stateDir string, in wire.Incarnation) error {
 	return errors.Join(failed...)
 }
 
-// Continue needs no files: the disk has its identity.
+// Continue writes no files, because the disk already has the workspace's identity.
 func Continue(in wire.Incarnation) error { return unix.Sethostname([]byte(in.Hostname)) }
 
-// Workspaces must not share their template's machine-id.
+// marker records for which workspace the machine-id was made: workspaces must not share their template's machine-id.
 type marker struct {
 	WorkspaceID string `json:"workspace_id"`
 	MachineID   string `json:"machine_id"`
@@ -79,7 +79,7 @@ func markerPath(stateDir string) string { return filepath.Join(stateDir, "identi
 
 func readMarker(stateDir string) (seen marker) {
 	if b, err := os.ReadFile(markerPath(stateDir)); err == nil {
-		// A torn marker counts as none.
+		// A partly written marker is read as no marker, so the machine-id is made again.
 		_ = json.Unmarshal(b, &seen)
 	}
 	return seen
@@ -96,7 +96,7 @@ func hostname(in wire.Incarnation) []byte { return []byte(in.Hostname + "\n") }
 
 func resolver(in wire.Incarnation) []byte { return []byte("nameserver " + in.Nameserver + "\n") }
 
-// sudo resolves its own host name by 127.0.1.1, without DNS.
+// hosts maps the host name to 127.0.1.1, so that sudo resolves it without DNS.
 func hosts(r *guestroot.Root, in wire.Incarnation) []byte {
 	return append(otherHosts(r), ownHost(in)...)
 }
@@ -126,7 +126,7 @@ func otherHosts(r *guestroot.Root) []byte {
 	return []byte(strings.Join(kept, "\n") + "\n")
 }
 
-// replace never follows a link.
+// replace never follows a link: an existing file is removed, not overwritten.
 func replace(r *guestroot.Root, name string, content []byte, mode uint32) error {
 	etc, err := openEtc(r)
 	if err != nil {
@@ -156,7 +156,7 @@ func openEtc(r *guestroot.Root) (int, error) {
 func create(etc int, name string, mode uint32) (*os.File, error) {
 	fd, err := unix.Openat(etc, name, createFlags, mode)
 	if errors.Is(err, unix.EEXIST) {
-		// Never write into a device, or a hard link to another file of the guest.
+		// An existing file is never opened for writing: it may be a device, or a hard link to another file of the guest.
 		if err := unix.Unlinkat(etc, name, 0); err != nil {
 			return nil, &os.PathError{Op: "unlink", Path: "/etc/" + name, Err: err}
 		}
@@ -181,7 +181,7 @@ func same(dir int, name string, content []byte) bool {
 	return err == nil && string(buffer[:n]) == string(content)
 }
 
-// With the same SSH keys a fork could impersonate its source.
+// With the same SSH keys a fork could impersonate its source, so the keys are removed.
 func removeHostKeys(r *guestroot.Root) error {
 	fd, err := r.Open("/etc/ssh", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountPoints replaces links, which would redirect a mount. No guest process may run yet.
+// MountPoints makes directories for mounts, and replaces links, which would redirect a mount. No guest process may
+// run yet.
 func MountPoints(claimRoot string, names []string) error {
 	root, err := unix.Open(claimRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Prepared is a tree with open files that depend on the workspace.
+// Prepared is a tree without a workspace. Its files that depend on the workspace are open for Claim.
 type Prepared struct {
 	hostname, hosts, marker *os.File
 	machineID               string
 }
 
-// Prepare does most of Apply. After an error the tree is discarded.
+// Prepare does the part of Apply that needs no workspace. After an error the tree must be discarded.
 func Prepare(r *guestroot.Root, stateDir string, slot wire.Incarnation) (*Prepared, error) {
 	p := &Prepared{machineID: newMachineID()}
 	err := errors.Join(replace(r, "resolv.conf", resolver(slot), textMode), replace(r, "machine-id", marker{MachineID: p.machineID}.content(), machineIDMode))
@@ -50,7 +50,7 @@ func (p *Prepared) open(r *guestroot.Root, stateDir string) error {
 	return err
 }
 
-// Claim completes the tree as Apply would.
+// Claim writes the remaining files, so that the tree has everything that Apply writes.
 func (p *Prepared) Claim(in wire.Incarnation) error {
 	defer p.close()
 	_, ofHostname := p.hostname.Write(hostname(in))

@@ -10,7 +10,8 @@ type File struct {
 	Mode    uint32
 }
 
-// ServiceFiles are what Apply writes over a template: no change of the workspace while they match.
+// ServiceFiles returns the files that Apply writes over a template. A file that matches is not listed as a change of
+// the workspace.
 func ServiceFiles(template *guestroot.Root, stateDir string, in wire.Incarnation) map[string]File {
 	files := map[string]File{}
 	if in.Hostname != "" {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// None creates, changes, mounts, executes, traces, signals another process, or opens a socket.
+// None of these calls creates, changes, mounts, executes, traces, signals another process, or opens a socket.
 var calls = append([]uint32{
 	unix.SYS_READ, unix.SYS_READV, unix.SYS_PREAD64, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_CLOSE, unix.SYS_LSEEK,
 	unix.SYS_FSTAT, fstatat, unix.SYS_STATX, unix.SYS_FSTATFS, unix.SYS_READLINKAT, unix.SYS_GETDENTS64, unix.SYS_OPENAT2, unix.SYS_FADVISE64,
@@ -36,14 +36,14 @@ const (
 	atCwd      = 1<<32 - 100 // the low 32 bits of AT_FDCWD
 )
 
-// clone may create threads but no processes; openat needs an open directory.
+// filterCalls allows clone only for threads, and openat only with an open directory.
 func filterCalls(allowed []uint32) error {
 	program := []unix.SockFilter{
 		load(architectureAt),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: architecture, Jt: 1},
 		answer(unix.SECCOMP_RET_KILL_PROCESS),
 		load(callAt),
-		// A filter cannot read clone3's flags: after ENOSYS callers use clone.
+		// A filter cannot read clone3's flags. After ENOSYS, callers use clone, whose flags it can read.
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE3, Jf: 1},
 		refuse(unix.ENOSYS),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE, Jf: 4},

@@ -1,5 +1,5 @@
-// Package jail confines readers of guests' data. hostd starts the disk reader in its own namespaces; it leaves the
-// host's root, and may only read and search, regardless of modes.
+// Package jail confines processes that read guests' data. hostd starts the disk reader in its own namespaces; the
+// reader leaves the host's root, and may only read and search, regardless of file modes.
 package jail
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// It owns nothing, even outside of the jail.
+// nobody is the uid and gid of a user who owns nothing, even outside of the jail.
 const nobody = 65534
 
 const openFilesMax = 2048
@@ -46,8 +46,8 @@ func EnterDisk(fd int, mountPoint string) error {
 	return mountPlaceholders()
 }
 
-// The kernel can then tell which paths lead to a machine's mounts. Links, from before the first machine, lead to the
-// disk.
+// mountPlaceholders mounts each directory of a machine's memory on itself, so that the kernel recognizes paths into
+// it. A link is older than the first machine and leads to the disk, so it is skipped.
 func mountPlaceholders() error {
 	for _, name := range wire.InMemory {
 		var st unix.Stat_t
@@ -61,7 +61,8 @@ func mountPlaceholders() error {
 	return nil
 }
 
-// GiveUpRights keeps CAP_DAC_READ_SEARCH in the user namespace, and calls to serve files, for good.
+// GiveUpRights gives up all rights for good, except CAP_DAC_READ_SEARCH in the user namespace, and the calls that
+// serve files.
 func GiveUpRights() error {
 	for resource, bound := range map[int]uint64{unix.RLIMIT_FSIZE: 0, unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 0, unix.RLIMIT_NOFILE: openFilesMax} {
 		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: bound, Max: bound}); err != nil {
@@ -77,7 +78,7 @@ func GiveUpRights() error {
 		keepReading(),
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0),
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0),
-		// The change of user cleared hostd's setting.
+		// The change of user cleared the signal that hostd had set, so it is set again.
 		everyThread(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0),
 	); err != nil {
 		return fmt.Errorf("giving up rights: %w", err)
@@ -85,7 +86,8 @@ func GiveUpRights() error {
 	return filterCalls(calls)
 }
 
-// OnlyNetwork keeps calls of network clients and servers, and to read in open directories, for good.
+// OnlyNetwork gives up all calls for good, except those of network clients and servers, and those that read in open
+// directories.
 func OnlyNetwork(openFiles uint64) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -97,7 +99,7 @@ func OnlyNetwork(openFiles uint64) error {
 			return fmt.Errorf("limit %d: %w", resource, err)
 		}
 	}
-	// TSYNC copies no_new_privs to all threads, and dumpable is per process.
+	// One thread is enough: TSYNC copies no_new_privs to all threads, and dumpable is per process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, option := range [][2]uintptr{{unix.PR_SET_NO_NEW_PRIVS, 1}, {unix.PR_SET_DUMPABLE, 0}} {
@@ -113,7 +115,7 @@ func dropBoundingSet() error {
 		if capability == unix.CAP_DAC_READ_SEARCH {
 			continue
 		}
-		// An older kernel does not know all capabilities.
+		// An older kernel returns EINVAL for a capability that it does not have.
 		if err := everyThread(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0); err != nil && err != unix.EINVAL {
 			return fmt.Errorf("capability %d: %w", capability, err)
 		}
@@ -128,7 +130,7 @@ func keepReading() error {
 	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
 }
 
-// Later threads inherit the setting.
+// everyThread makes the call in all threads. Later threads inherit the setting.
 func everyThread(call, a, b, c uintptr) error {
 	if _, _, errno := syscall.AllThreadsSyscall(call, a, b, c); errno != 0 {
 		return errno

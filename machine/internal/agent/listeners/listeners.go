@@ -19,14 +19,14 @@ import (
 
 const (
 	listening = "0A"
-	// About 50,000 sockets.
+	// Enough for about 50,000 sockets.
 	tableBytesMax = 8 << 20
 	lineBytesMax  = 4 << 10
 )
 
-var one sync.Mutex // the kernel formats the whole table for each read
+var one sync.Mutex // one reader at a time, because the kernel formats the whole table for each read
 
-// On puts wildcards first, so that the limit cannot cut them off.
+// On returns the addresses that listen on port. Wildcards come first, so that the limit cannot cut them off.
 func On(port uint16) (wire.Listeners, error) {
 	one.Lock()
 	defer one.Unlock()
@@ -78,7 +78,7 @@ func parse(from io.Reader, port uint16) ([]netip.Addr, error) {
 	return found, lines.Err()
 }
 
-// /proc has 32-bit words in the processor's byte order.
+// An address in /proc is 32-bit words in the processor's byte order.
 func parseLocal(text string) (netip.Addr, uint16, bool) {
 	words, number, _ := strings.Cut(text, ":")
 	port, err := strconv.ParseUint(number, 16, 16)

@@ -1,4 +1,4 @@
-// Package listing pages lists of commands and terminals.
+// Package listing divides lists of commands and terminals into pages.
 package listing
 
 import (
@@ -17,7 +17,7 @@ import (
 
 const (
 	limitMax = 200
-	// The cell limits an answer's bytes and values.
+	// The cell limits the bytes and values of a reply, so arguments and errors are cut.
 	argvBytesMax  = 512
 	errorBytesMax = 512
 	nameBytes     = 32
@@ -28,7 +28,7 @@ const (
 	Ended   = "ended"
 )
 
-// Position orders by start time, then by name.
+// Position is the place of an entry in a list that is ordered by start time, then by name.
 type Position struct {
 	At   int64 // Unix milliseconds
 	Name string
@@ -40,7 +40,7 @@ type Query struct {
 	after *Position
 }
 
-// Parse takes the last entry's Position as the cursor.
+// Parse checks a query. The cursor is the Position of the previous page's last entry.
 func Parse(state, cursor string, limit int64) (Query, error) {
 	if state != "" && state != Running && state != Ended {
 		return Query{}, fail.BadRequest("invalid_query", "state is running or ended")
@@ -63,7 +63,7 @@ func (q Query) Matches(state string) bool {
 	return q.State == "" || (q.State == Running) == (state == record.Running)
 }
 
-// Page sorts newest first. show returns false to skip an entry. next is nil after the last page.
+// Page returns rows, newest first. show returns false to skip an entry. next is nil on the last page.
 func Page[R any](q Query, places []Position, show func(Position) (R, bool)) (rows []R, next *string) {
 	rows = []R{}
 	slices.SortFunc(places, newestFirst)
@@ -88,7 +88,8 @@ func newestFirst(a, b Position) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Name, a.Name))
 }
 
-// At is the start in Unix milliseconds; the end if it never ran, 0 without either.
+// At returns the start in Unix milliseconds. Without a start, because the program never ran, it returns the end;
+// without both, 0.
 func At(startedAt, endedAt *string) int64 {
 	for _, stamp := range []*string{startedAt, endedAt} {
 		if stamp == nil {

@@ -13,13 +13,14 @@ import (
 // The longest record has two paths of 4,096 bytes, escaped.
 const lineBytesMax = 256 << 10
 
-// The last line of a key counts. Each new file would cost 0.25 ms.
+// logFile appends all records to one file, because each new file would cost 0.25 ms. The last line of a key is
+// valid.
 type logFile struct {
 	file  *os.File
 	bytes int64
 }
 
-// The next append would continue a torn last line.
+// openLog cuts off a partly written last line, because the next append would continue that line.
 func openLog(path string, each func(Record, int64)) (*logFile, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -87,7 +88,8 @@ func (l *logFile) rewrite(path string, records []Record) error {
 	return old.Close()
 }
 
-// syncDir makes a rename durable: without it a later durable announcement may be lost with the file that it went to.
+// syncDir makes a rename durable. Otherwise a crash may lose the renamed file, with the announcements that were
+// synced to it later.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

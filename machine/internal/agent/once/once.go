@@ -1,5 +1,5 @@
-// Package once is the idempotency log, in the state directory outside of the guest's tree. It survives the gateway, a
-// suspend and a fork, and after a crash tells finished changes from unfinished ones.
+// Package once is the idempotency log, in the state directory outside of the guest's tree. The log outlives the
+// gateway, a suspend and a fork. After a crash it distinguishes finished changes from unfinished ones.
 package once
 
 import (
@@ -9,29 +9,29 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/fail"
 )
 
-// The oldest records are dropped; a repeat of their key runs again.
+// Beyond these limits the oldest records are dropped. A repeated call with the key of a dropped record runs again.
 const (
 	recordsMax      = 10_000
 	recordsBytesMax = 4 << 20
 )
 
 const (
-	announced = "announced" // about to take effect; after a crash the caller checks whether it did
+	announced = "announced" // the change is about to take effect; after a crash the caller checks whether it did
 	done      = "done"
-	dropped   = "dropped" // it did not take effect
+	dropped   = "dropped" // the change did not take effect
 )
 
-// Record has a Key, a State, and the caller's fields.
+// Record is the last state of a key. The fields after State belong to the caller.
 type Record struct {
 	Key     string          `json:"key"`
 	State   string          `json:"state"`
 	Request string          `json:"request,omitempty"` // fingerprint of the request; another request with this key is refused
 	Before  string          `json:"before,omitempty"`  // the state that shows that the change did not take effect
-	After   string          `json:"after,omitempty"`   // the state that shows that it did
+	After   string          `json:"after,omitempty"`   // the state that shows that the change took effect
 	Result  json.RawMessage `json:"result,omitempty"`
 }
 
-// Done is false if the machine died during the change: Before and After tell whether it took effect.
+// Done is false if the machine died during the change. Before and After then show whether the change took effect.
 func (r *Record) Done() bool { return r.State == done }
 
 type entry struct {
@@ -60,7 +60,7 @@ func Open(path string) (*Log, error) {
 	return m, err
 }
 
-// KeyLock is held until Unlock.
+// KeyLock is the exclusive lock of a key, until Unlock.
 type KeyLock struct {
 	memory *Log
 	key    string
@@ -68,7 +68,7 @@ type KeyLock struct {
 	open   bool // announced under this lock and not settled
 }
 
-// Lock waits for the key; a closed gone ends the wait.
+// Lock waits until the key is free. If gone is closed first, Lock returns an error.
 func (m *Log) Lock(key string, gone <-chan struct{}) (*KeyLock, error) {
 	for {
 		m.mu.Lock()
@@ -95,7 +95,7 @@ func (m *Log) Lock(key string, gone <-chan struct{}) (*KeyLock, error) {
 // Known is the key's earlier record, or nil.
 func (t *KeyLock) Known() *Record { return t.record }
 
-// Announce durably records a change before it takes effect, how to check it, and a provisional result.
+// Announce durably records that a change is about to take effect, how to check the change, and a provisional result.
 func (t *KeyLock) Announce(request, before, after string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {
@@ -111,14 +111,15 @@ func (t *KeyLock) Settle(request string, result any) error {
 		return err
 	}
 	t.open = false
-	// The durable announcement is enough to recover.
+	// This record need not be durable, because the durable announcement is enough to recover.
 	return t.memory.note(Record{Key: t.key, State: done, Request: request, Result: text}, false)
 }
 
-// Unlock drops what was announced but not settled: callers must settle a change that took effect.
+// Unlock records an announced change that was not settled as dropped. Callers must settle every change that took
+// effect.
 func (t *KeyLock) Unlock() {
 	if t.open {
-		// The record stays announced, and the next caller checks.
+		// If this write fails, the record stays announced, and the next caller checks whether the change took effect.
 		_ = t.memory.note(Record{Key: t.key, State: dropped}, false)
 	}
 	t.memory.mu.Lock()

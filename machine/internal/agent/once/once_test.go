@@ -60,7 +60,7 @@ func TestWhatWasOnlyAnnouncedIsToldApart(t *testing.T) {
 	if err := turn.Announce("request", "before", "after", nil); err != nil {
 		t.Fatal(err)
 	}
-	// The machine dies here.
+	// The machine dies here, before the change ends.
 	got := known(t, open(t, path), "key")
 	if got == nil || got.Done() || got.Before != "before" || got.After != "after" {
 		t.Fatalf("%+v", got)

@@ -15,7 +15,7 @@ type FrameWriter struct {
 
 func NewFrameWriter(w io.Writer) *FrameWriter { return &FrameWriter{w: w} }
 
-// Buffer holds the next frame's data, without a copy.
+// Buffer returns the memory of the next frame's data, so that Send copies nothing.
 func (f *FrameWriter) Buffer() []byte {
 	if f.buffer == nil {
 		f.buffer = make([]byte, wire.FrameHeader+wire.FrameDataMax)
@@ -23,7 +23,7 @@ func (f *FrameWriter) Buffer() []byte {
 	return f.buffer[wire.FrameHeader:]
 }
 
-// Send takes the first n bytes of Buffer.
+// Send writes a frame with the first n bytes of Buffer.
 func (f *FrameWriter) Send(kind byte, offset int64, n int) error {
 	if f.buffer == nil {
 		return f.send(make([]byte, wire.FrameHeader+n), kind, offset)
@@ -31,7 +31,7 @@ func (f *FrameWriter) Send(kind byte, offset int64, n int) error {
 	return f.send(f.buffer[:wire.FrameHeader+n], kind, offset)
 }
 
-// SendData copies data, cut at FrameDataMax.
+// SendData writes a frame with a copy of data, cut at FrameDataMax.
 func (f *FrameWriter) SendData(kind byte, data []byte) error {
 	data = data[:min(len(data), wire.FrameDataMax)]
 	frame := make([]byte, wire.FrameHeader+len(data))

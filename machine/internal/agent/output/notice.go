@@ -2,13 +2,14 @@ package output
 
 import "sync"
 
-// Notice wakes all waiters. Call Next, check the state, then wait: otherwise a change is missed.
+// Notice wakes all waiters. A waiter calls Next, checks the state, and then waits; in another order it could miss a
+// change.
 type Notice struct {
 	mu      sync.Mutex
 	changed chan struct{}
 }
 
-// Next is closed by the next Wake.
+// Next returns a channel that the next Wake closes.
 func (n *Notice) Next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()

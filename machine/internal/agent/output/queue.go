@@ -8,14 +8,16 @@ import (
 const (
 	// QueueBytesMax limits a stream's bytes that wait for the disk.
 	QueueBytesMax = 64 << 10
-	// Beyond this each stream may still queue pageBytes: none is starved.
+	// queuedBytesMax limits all streams together. Beyond it each stream may still queue pageBytes, so that no stream is
+	// starved.
 	queuedBytesMax = 16 << 20
 	pageBytes      = 4 << 10
 )
 
 type Queues struct{ bytes atomic.Int64 }
 
-// Queue has its own goroutine: a slow disk delays only this stream. One goroutine at a time calls Capacity and Put.
+// Queue writes a stream on its own goroutine, so that a slow disk delays only this stream. Only one goroutine at a
+// time may call Capacity and Put.
 type Queue struct {
 	queues *Queues
 	stream *Stream
@@ -28,7 +30,7 @@ type Queue struct {
 	hasRoom func()          // called once when bytes may be put
 }
 
-// NewQueue passes each Append's result to wrote.
+// NewQueue returns a queue that passes the result of each Append to wrote.
 func (q *Queues) NewQueue(stream *Stream, wrote func(grown int64)) *Queue {
 	return &Queue{queues: q, stream: stream, wrote: wrote}
 }
@@ -48,7 +50,8 @@ func (q *Queue) room() int {
 	return max(0, most-len(q.waiting))
 }
 
-// OnCapacity calls f on another goroutine once bytes may be put; false: they already may.
+// OnCapacity calls f on another goroutine once bytes may be put. It returns false, without a call of f, if bytes may
+// be put already.
 func (q *Queue) OnCapacity(f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -59,7 +62,7 @@ func (q *Queue) OnCapacity(f func()) bool {
 	return true
 }
 
-// Put copies p.
+// Put queues a copy of p.
 func (q *Queue) Put(p []byte) {
 	q.queues.bytes.Add(int64(len(p)))
 	q.mu.Lock()
@@ -71,7 +74,7 @@ func (q *Queue) Put(p []byte) {
 	}
 }
 
-// Wait returns once the queue is empty, even if bytes were refused.
+// Wait returns once the queue is empty, even if the disk refused bytes.
 func (q *Queue) Wait() { q.await(func() bool { return !q.writing }) }
 
 func (q *Queue) WaitForRoom() { q.await(func() bool { return q.room() > 0 }) }
@@ -92,7 +95,7 @@ func (q *Queue) await(holds func() bool) {
 
 func (q *Queue) write() {
 	for p := q.next(nil); len(p) > 0; p = q.next(p) {
-		// The stream tells readers of refused bytes.
+		// The error is ignored, because the stream reports refused bytes to readers.
 		grown, _ := q.stream.Append(p)
 		q.wrote(grown)
 	}

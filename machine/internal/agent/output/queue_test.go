@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pipe blocks the first write, like a throttled disk.
+// The file is a pipe, so the first write blocks, like on a throttled disk.
 func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stdout.0")
@@ -26,7 +26,7 @@ func TestWhatWaitsForTheDiskIsBoundedAndAllOfItIsWritten(t *testing.T) {
 		want = append(want, p...)
 		q.Put(p)
 	}
-	put(1) // the disk has it, and takes nothing else
+	put(1) // the disk is writing this piece, and accepts no other
 	for q.Capacity() == QueueBytesMax {
 		put(1000)
 	}

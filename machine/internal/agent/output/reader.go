@@ -28,7 +28,7 @@ func (r *Reader) Pending() bool {
 	return r.offset < end
 }
 
-// Read returns 0 at the current end.
+// Read returns 0 and no error at the stream's current end.
 func (r *Reader) Read(p []byte) (int, error) {
 	first, end := r.stream.Range()
 	if r.offset < first {

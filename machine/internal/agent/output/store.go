@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Store limits all output together. Ended commands go first, oldest first, unless running ones hold more than half: a
-// flood must not evict the output of short ones. No disk access happens with mu held.
+// Store limits all output together. Output of ended commands is evicted first, oldest first, unless running commands
+// have more than half: a flood must not evict the output of short commands. No disk access happens with mu held.
 type Store struct {
 	knownMax int
 
@@ -34,7 +34,7 @@ func (g garbage) remove() {
 	}
 }
 
-// NewKeeper keeps knownMax ended commands in memory; older ones are known by directory.
+// NewKeeper has the streams of knownMax ended commands in memory. Of older commands it has only the directory.
 func NewKeeper(limit int64, knownMax int) *Store {
 	return &Store{limit: limit, knownMax: knownMax, running: map[*Stream]bool{}}
 }
@@ -55,7 +55,7 @@ func (k *Store) SegmentBytes() int64 {
 	return SegmentFor(k.limit)
 }
 
-// Began takes empty streams.
+// Began adds the streams of a running command, which must be empty.
 func (k *Store) Began(streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,10 +64,10 @@ func (k *Store) Began(streams ...*Stream) {
 	}
 }
 
-// Grew takes the result of an Append.
+// Grew adds the result of an Append to the total, and evicts output above the limit.
 func (k *Store) Grew(bytes int64) { k.locked(func() { k.total += bytes }) }
 
-// Ended takes streams with files in dir.
+// Ended moves streams with files in dir from running to ended.
 func (k *Store) Ended(dir string, streams ...*Stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +82,7 @@ func (k *Store) Ended(dir string, streams ...*Stream) {
 	}
 }
 
-// Earlier takes directories of earlier boots, oldest first, and skips those in Ended.
+// Earlier adds directories of earlier boots, oldest first, and skips directories that Ended has added.
 func (k *Store) Earlier(dirs []string) {
 	old := make([]retainedOutput, 0, len(dirs))
 	for _, dir := range dirs {
@@ -101,7 +101,8 @@ func (k *Store) Earlier(dirs []string) {
 	})
 }
 
-// Beyond keeps count ended commands, and returns directories to delete.
+// Beyond drops all but the newest count ended commands, and returns the dropped directories, which the caller
+// deletes.
 func (k *Store) Beyond(count int) (dirs []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -121,7 +122,7 @@ func (k *Store) evict() (gone garbage) {
 	}
 	for k.total > k.limit && k.trimRunning(&gone) {
 	}
-	return gone // above the limit, only the segments being written are left
+	return gone // bytes above the limit are in segments that are being written
 }
 
 func (k *Store) forget(one *retainedOutput, gone *garbage) {

@@ -16,20 +16,21 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// SegmentBytes is the unit of eviction.
+// SegmentBytes is the largest size of a segment, the unit of eviction.
 const SegmentBytes = 8 << 20
 
-// SegmentFor keeps segments small: whole ones are evicted.
+// SegmentFor returns a size that is small compared with limit, because only whole segments are evicted.
 func SegmentFor(limit int64) int64 { return min(SegmentBytes, max(limit/16, 64<<10)) }
 
-// A command can still look for the cause of a full disk. A thousand with two streams hold 32 MiB.
+// While the disk refuses output, a stream has at most this much in memory, so that a command can look for the cause
+// of a full disk. A thousand commands with two streams use 32 MiB.
 const heldBytesMax = 16 << 10
 
-// ErrExpired: the bytes are no longer retained.
+// ErrExpired means that the bytes at an offset are no longer retained.
 var ErrExpired = errors.New("output: below the retained range")
 
-// Stream has one goroutine that appends and seals; any number read and evict. No disk access happens with mu held, so a
-// slow disk blocks only its caller.
+// One goroutine appends to a Stream and seals it; any number may read and evict. No disk access happens with mu
+// held, so a slow disk blocks only the goroutine that uses it.
 type Stream struct {
 	dir, name    string
 	segmentBytes int64
@@ -40,7 +41,7 @@ type Stream struct {
 	segments []segment // ascending, without gaps
 	end      int64
 	held     int  // bytes in memory
-	open     bool // the last segment takes appends
+	open     bool // the last segment accepts appends
 }
 
 type segment struct {
@@ -48,12 +49,13 @@ type segment struct {
 	held       []byte
 }
 
-// NewStream uses files dir/name.<start>.
+// NewStream returns an empty stream. Its files are dir/name.<first offset of the segment>.
 func NewStream(dir, name string, segmentBytes int64) *Stream {
 	return &Stream{dir: dir, name: name, segmentBytes: segmentBytes}
 }
 
-// LoadStream reads an earlier boot's files. end may be beyond the retained bytes; -1 if none was recorded.
+// LoadStream reads an earlier boot's files. end is the recorded end, which may be beyond the retained bytes, or -1
+// without a record.
 func LoadStream(dir, name string, end int64) (*Stream, error) {
 	s := NewStream(dir, name, SegmentBytes)
 	entries, err := os.ReadDir(dir)
@@ -78,7 +80,7 @@ func LoadStream(dir, name string, end int64) (*Stream, error) {
 	return s, nil
 }
 
-// A crash can lose the end of any segment.
+// A crash can lose the end of any segment. Only the segments after the last gap remain in use.
 func (s *Stream) keepLastRun() {
 	for i := len(s.segments) - 1; i > 0; i-- {
 		if s.segments[i-1].end != s.segments[i].start {
@@ -88,8 +90,8 @@ func (s *Stream) keepLastRun() {
 	}
 }
 
-// Append returns the change of retained bytes. If the disk refuses p, it stays in memory within heldBytesMax, or is
-// lost: its offsets read as expired.
+// Append returns the change of retained bytes. If the disk refuses p, p is stored in memory within heldBytesMax.
+// Beyond it p is lost, and its offsets read as expired.
 func (s *Stream) Append(p []byte) (grown int64, err error) {
 	if err = s.write(p); err == nil {
 		s.mu.Lock()
@@ -128,7 +130,7 @@ func (s *Stream) hold(p []byte) bool {
 		n++
 	}
 	last := &s.segments[n-1]
-	last.held = append(last.held, p...) // readers stop at the end that they were given
+	last.held = append(last.held, p...) // readers read no further than the end that they were given
 	s.end += int64(len(p))
 	s.held += len(p)
 	last.end = s.end
@@ -156,7 +158,7 @@ func (s *Stream) ensureSegment() error {
 	return nil
 }
 
-// Many commands write nothing.
+// create makes the directory with the first file, because many commands write nothing.
 func (s *Stream) create(start int64) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_APPEND
 	f, err := plainfile.Open(s.path(start), flags, 0o600)
@@ -169,7 +171,7 @@ func (s *Stream) create(start int64) (*os.File, error) {
 	return plainfile.Open(s.path(start), flags, 0o600)
 }
 
-// Retained bytes have no gaps, so all earlier ones go too.
+// lose drops all earlier bytes too, because retained bytes have no gaps.
 func (s *Stream) lose(n int) (freed int64) {
 	s.mu.Lock()
 	gone := s.take(len(s.segments))
@@ -195,7 +197,7 @@ func (s *Stream) closeFile() {
 
 func (s *Stream) Seal() { s.closeFile() }
 
-// The caller removes their files with mu released.
+// take removes the first n segments from the stream. The caller deletes the segments' files with mu released.
 func (s *Stream) take(n int) []segment {
 	gone := s.segments[:n]
 	for _, old := range gone {
@@ -207,14 +209,15 @@ func (s *Stream) take(n int) []segment {
 
 func (s *Stream) remove(gone []segment) (freed int64) {
 	for _, old := range gone {
-		// A file that cannot be removed is no longer served. A segment in memory may have a partial file.
+		// A file that cannot be removed is no longer served, so the error is ignored. A segment in memory may have a
+		// partly written file.
 		_ = os.Remove(s.path(old.start))
 		freed += old.end - old.start
 	}
 	return freed
 }
 
-// DropOldest spares an open segment.
+// DropOldest removes the oldest segment, unless it is open for appends.
 func (s *Stream) DropOldest() (freed int64) { return s.remove(s.takeOldest()) }
 
 func (s *Stream) takeAll() []segment {
@@ -232,7 +235,7 @@ func (s *Stream) takeOldest() []segment {
 	return s.take(1)
 }
 
-// Range is the first retained offset and the end.
+// Range returns the first retained offset and the offset of the end.
 func (s *Stream) Range() (first, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +245,7 @@ func (s *Stream) Range() (first, end int64) {
 	return s.segments[0].start, s.end
 }
 
-// Retained includes bytes in memory.
+// Retained returns the number of retained bytes, including those in memory.
 func (s *Stream) Retained() int64 {
 	first, end := s.Range()
 	return end - first

@@ -25,7 +25,7 @@ type Guest interface {
 	User(name string) (guestroot.User, bool, error)
 }
 
-// List sorts by pid. leaders maps pids to session ids.
+// List returns the guest's processes, sorted by pid. leaders maps pids to session ids.
 func List(g Guest, leaders map[int]string, limit int) (wire.ProcessList, error) {
 	root, err := g.Root()
 	if err != nil {
@@ -49,7 +49,7 @@ func List(g Guest, leaders map[int]string, limit int) (wire.ProcessList, error) 
 	return l.list(limit), nil
 }
 
-// Reads of another file system could block forever.
+// openProc accepts only a proc file system, because reads of another file system could block forever.
 func openProc(root *guestroot.Root) (*os.File, error) {
 	unavailable := fail.Conflict("guest_feature_unavailable", "The guest's /proc is not there").With("feature", "proc")
 	fd, err := root.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -159,7 +159,7 @@ func (l *lister) userOf(folder string) string {
 	return name
 }
 
-// The kernel's session id names the leader even if a parent in between has ended.
+// sessionOf also follows the kernel's session id, which names the leader even if a parent in between has ended.
 func sessionOf(s stat, stats map[int]stat, leaders map[int]string) *string {
 	at := s
 	for range ancestorsMax {

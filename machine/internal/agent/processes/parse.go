@@ -1,5 +1,5 @@
-// Package processes reads the guest's own /proc, which is untrusted: programs choose their names, and root may mount
-// another file system there.
+// Package processes reads the guest's own /proc. It is untrusted, because programs choose their names, and root may
+// mount another file system there.
 package processes
 
 import (
@@ -31,7 +31,7 @@ type stat struct {
 	residentPages  int64
 }
 
-// Field indices after the name.
+// Indices of the fields after the process's name.
 const (
 	atState     = 0
 	atPPID      = 1
@@ -44,7 +44,7 @@ const (
 	fieldsInUse = 22
 )
 
-// The name may contain spaces and parentheses, so it ends at the last ")".
+// The process's name may contain spaces and parentheses, so it ends at the last ")".
 func parseStat(line []byte) (s stat, err error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || end < open {
@@ -76,7 +76,7 @@ func (n *numbers) small(field string) int {
 	return int(v)
 }
 
-// Products with a page or a tick stay within the 53 bits of JSON readers.
+// Values up to largeMax, times a page or a tick, fit into the 53 bits of JSON readers.
 const largeMax = 1 << 40
 
 func (n *numbers) large(field string) int64 {
@@ -85,7 +85,7 @@ func (n *numbers) large(field string) int64 {
 	return v
 }
 
-// The effective uid.
+// parseUID returns the effective uid.
 func parseUID(status []byte) (uint32, bool) {
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("Uid:")); ok {
@@ -110,7 +110,7 @@ func parseBootTime(stat []byte) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Programs may overwrite theirs with anything.
+// A program may overwrite its command line with anything, so the text is limited and made valid.
 func parseCommand(line []byte) (command []string, truncated bool) {
 	if len(line) > wire.ProcessCommandBytesMax {
 		line, truncated = line[:wire.ProcessCommandBytesMax], true

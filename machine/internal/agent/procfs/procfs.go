@@ -1,5 +1,5 @@
-// Package procfs mounts /proc only while in use: it adds a hundred inodes to every saved image, which a restore
-// recreates.
+// Package procfs mounts /proc only while it is in use. A mounted /proc adds a hundred inodes to every saved image,
+// which a restore recreates.
 package procfs
 
 import (
@@ -20,16 +20,16 @@ var (
 	ours    bool // mounted by this package
 )
 
-// UnmountInitial unmounts what the sandbox was created with.
+// UnmountInitial unmounts the /proc that the sandbox was created with.
 func UnmountInitial() {
 	mu.Lock()
 	defer mu.Unlock()
 	if !ours && isMounted() {
-		unmount() // readers keep it open
+		unmount() // safe: current readers have /proc open
 	}
 }
 
-// Visit includes the agent's own process. read fails once the process has ended.
+// Visit calls visit for each process, the agent included. read fails once the process has ended.
 func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 	root, err := open()
 	if err != nil {
@@ -45,7 +45,8 @@ func Visit(visit func(pid int, read func(file string) ([]byte, error))) {
 	}
 }
 
-// Read returns the agent's own files per process, such as net/tcp.
+// Read passes a file of /proc to reader. Of a file that differs per process, such as net/tcp, reader gets the
+// agent's.
 func Read(path string, reader func(io.Reader) error) error {
 	root, err := open()
 	if err != nil {

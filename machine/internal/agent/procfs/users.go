@@ -12,8 +12,8 @@ import (
 
 const mapsBytesMax = 4 << 20 // limits the mappings read per process
 
-// Users have a file, mapping, root or working directory below a path. The kernel's names are compared, so the guest's
-// root can hide by moving a mount.
+// Users returns the processes with a file, mapping, root or working directory below one of paths. The kernel's names
+// are compared, so the guest's root can hide a process by moving a mount.
 func Users(paths []string) []int {
 	root, err := open()
 	if err != nil {

@@ -21,7 +21,7 @@ func (t *Terminal) CheckOffset(offset int64) error {
 	return nil
 }
 
-// Send ends with the exit frame or ctx.
+// Send writes output from offset on, until the exit frame or the end of ctx.
 func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	frames := output.NewFrameWriter(w)
 	reader := t.stream.NewReader(offset)
@@ -29,7 +29,7 @@ func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	beat := time.NewTimer(session.HeartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Before reading, as Notice requires.
+		// Next is called before the read, as Notice requires.
 		changed := t.notice.Next()
 		running := t.running()
 		sent, err := sendAvailable(frames, reader)
@@ -55,14 +55,14 @@ func (t *Terminal) Send(ctx context.Context, w io.Writer, offset int64) error {
 	}
 }
 
-// The arguments can exceed a frame; the status call returns them.
+// exitRecord omits the arguments, which can exceed a frame. The status call returns them.
 func (t *Terminal) exitRecord() wire.PtyRecord {
 	r := t.Record()
 	r.Argv = nil
 	return r
 }
 
-// No error frame can be sent after a failed write.
+// connectionLost means that a write failed, so no error frame can be sent.
 type connectionLost struct{ error }
 
 func sendAvailable(frames *output.FrameWriter, reader *output.Reader) (sent bool, err error) {
@@ -100,7 +100,7 @@ func sendJSON(frames *output.FrameWriter, kind byte, value any) error {
 	return frames.SendData(kind, data)
 }
 
-// Take ends with the connection or an invalid frame.
+// Take applies frames of the caller until the connection ends or a frame is invalid.
 func (t *Terminal) Take(ctx context.Context, r io.Reader) error {
 	var buffer []byte
 	for {
@@ -123,7 +123,8 @@ func (t *Terminal) Take(ctx context.Context, r io.Reader) error {
 
 var errFrame = errors.New("pty: not a frame of an attached terminal")
 
-// data is valid until the next call. Most frames hold one key.
+// readFrame returns data that is valid until the next call. The buffer grows on demand, because most frames have one
+// key.
 func readFrame(r io.Reader, buffer *[]byte) (kind byte, data []byte, err error) {
 	var header [wire.FrameHeader]byte
 	head := header[:]

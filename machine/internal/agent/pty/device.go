@@ -10,13 +10,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A program may close all its descriptors and open the terminal again.
+// device has the replica open, because a program may close all its descriptors and open the terminal again.
 type device struct {
 	master  *os.File // non-blocking, so that close wakes readers and writers
 	replica int
 }
 
-// Programs of uid can open it by name, as after a login.
+// openDevice makes uid the terminal's owner, so that programs of uid can open it by name, as after a login.
 func openDevice(uid uint32, size wire.PtySize) (*device, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -34,7 +34,7 @@ func (d *device) prepare(fd int, uid uint32, size wire.PtySize) (err error) {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return fmt.Errorf("unlocking the terminal: %w", err)
 	}
-	// Open by the master: the guest can replace the name.
+	// The replica is opened by the master's descriptor, because the guest can replace the name.
 	replica, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		return fmt.Errorf("opening the terminal: %w", errno)

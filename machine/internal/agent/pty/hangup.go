@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
-// A shell puts each job into its own process group, so a terminal is ended by its session; processes that left it live
-// on.
+// signalSession signals all process groups of a session, because a shell puts each job into its own group. Processes
+// that left the session continue.
 
 func signalSession(leader int, signals ...unix.Signal) {
 	groups := map[int]bool{leader: true}
@@ -27,7 +27,7 @@ func signalSession(leader int, signals ...unix.Signal) {
 	}
 }
 
-// The name may contain anything, so parsing starts after the last ")".
+// groupOf parses /proc/PID/stat. The process's name may contain anything, so parsing starts after the last ")".
 func groupOf(stat []byte) (group, session int, ok bool) {
 	at := bytes.LastIndexByte(stat, ')')
 	if at < 0 {
@@ -39,6 +39,6 @@ func groupOf(stat []byte) (group, session int, ok bool) {
 	}
 	group, err1 := strconv.Atoi(string(fields[2]))
 	session, err2 := strconv.Atoi(string(fields[3]))
-	// kill treats 0 and -1 as "own group" and "all processes".
+	// kill treats 0 as the own group and -1 as all processes, so groups 0 and 1 are refused.
 	return group, session, err1 == nil && err2 == nil && group > 1 && session > 1
 }

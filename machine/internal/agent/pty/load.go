@@ -29,7 +29,7 @@ func (m *Manager) all() (list []*Terminal) {
 func (m *Manager) load() {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
-		return // none yet
+		return // no terminals yet
 	}
 	var old []*Terminal
 	for _, e := range entries {

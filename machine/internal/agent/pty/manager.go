@@ -40,7 +40,7 @@ type Manager struct {
 	running   int
 }
 
-// Open loads earlier terminals at the first call: a claim does not wait.
+// Open does not load earlier terminals, so that a claim does not wait. The first call loads them.
 func Open(dir string, guest session.Guest, reaper *reap.Reaper, limits wire.GuestLimits) *Manager {
 	m := &Manager{dir: dir, guest: guest, reaper: reaper, terminals: map[string]*Terminal{}, keep: output.NewKeeper(outputBytesDefault, keptMax)}
 	m.SetLimits(limits)
@@ -57,7 +57,7 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	m.keep.SetLimit(limits.OutputBytes)
 }
 
-// Start may return an existing terminal; created tells.
+// Start returns a new terminal, or the existing one with this id; created says which.
 func (m *Manager) Start(req wire.PtyRequest) (t *Terminal, created bool, err error) {
 	m.index.Do(m.load)
 	command, err := check(req)
@@ -85,7 +85,7 @@ func (m *Manager) Start(req wire.PtyRequest) (t *Terminal, created bool, err err
 	return t, mine, nil
 }
 
-// Without argv this is a placeholder for the login shell.
+// Without argv, check uses /bin/sh as a placeholder for the login shell.
 func check(req wire.PtyRequest) (wire.ExecRequest, error) {
 	argv := req.Argv
 	if len(argv) == 0 {
@@ -129,7 +129,7 @@ func (m *Manager) ended(t *Terminal) {
 	m.keep.Ended(t.dir, t.stream)
 	for _, dir := range m.keep.Beyond(keptMax) {
 		m.forget(dir)
-		_ = os.RemoveAll(dir) // the next boot lists it again if it remains
+		_ = os.RemoveAll(dir) // the next boot lists a directory that remains
 	}
 }
 
@@ -169,12 +169,12 @@ func (m *Manager) start(t *Terminal, req wire.PtyRequest, command wire.ExecReque
 	if err := os.MkdirAll(m.dir, 0o700); err != nil && !record.IsFull(err) {
 		return err
 	}
-	// Terminals open on a full disk too (record.IsFull), then only in memory.
+	// On a full disk (record.IsFull) a terminal opens too, with its record only in memory.
 	log, err := createRecord(t.dir, entry{Fingerprint: t.fingerprint, Record: t.record})
 	if err != nil && !record.IsFull(err) {
 		return err
 	}
-	t.log = log // writes to nil fail without effect
+	t.log = log // on a full disk nil, and writes fail without effect
 	m.keep.Began(t.stream)
 	why := fmt.Sprintf("The user %q does not exist", command.User)
 	if known {

@@ -215,7 +215,7 @@ func TestCloseReachesEveryJobOfTheShell(t *testing.T) {
 	}
 }
 
-// A zombie waits for its parent, which is not ours.
+// livingIn skips zombies, which wait for a parent other than this process.
 func livingIn(session int) (found string) {
 	procfs.Visit(func(_ int, read func(file string) ([]byte, error)) {
 		line, err := read("stat")

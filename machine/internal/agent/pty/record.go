@@ -24,7 +24,7 @@ func createRecord(dir string, e entry) (*os.File, error) {
 	return f, nil
 }
 
-// "starting" becomes "lost".
+// readRecord reports "starting" as "lost", because the machine that ran the terminal is gone.
 func readRecord(dir string) (entry, error) {
 	last, err := record.Last[wire.PtyRecord](filepath.Join(dir, recordName))
 	if err == nil && last.Record.SessionID == "" {

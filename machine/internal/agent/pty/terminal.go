@@ -17,12 +17,12 @@ import (
 
 const (
 	grace = 5 * time.Second
-	// The kernel buffers less.
+	// More than the kernel buffers.
 	drainBytesMax = 1 << 20
 	readBytes     = 4 << 10
 )
 
-// Terminal exists from the reservation of its id.
+// Terminal exists from the moment its id is reserved.
 type Terminal struct {
 	dir         string
 	fingerprint string
@@ -60,7 +60,7 @@ func (t *Terminal) running() bool {
 	return t.device != nil
 }
 
-// A later boot needs just the first line on disk.
+// started writes nothing to the disk, because a later boot needs only the record's first line.
 func (t *Terminal) started(d *device, pid, guestPID int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *Terminal) leaderExited(d *device, status unix.WaitStatus) {
 func (t *Terminal) run(d *device, kept func(grown int64)) {
 	buffer := make([]byte, readBytes)
 	sink := func(p []byte) {
-		// The stream tells readers of refused bytes.
+		// The error is ignored, because the stream reports refused bytes to readers.
 		grown, _ := t.stream.Append(p)
 		kept(grown)
 		t.notice.Wake()
@@ -120,7 +120,7 @@ func (t *Terminal) failedToStart(why string) {
 
 func (t *Terminal) writeLast() {
 	t.notice.Wake() // wake waiters before the disk write
-	// On a full disk a later boot reports the terminal as lost.
+	// On a full disk this line is missing, and a later boot reports the terminal as lost.
 	_ = record.Append(t.log, entry{Fingerprint: t.fingerprint, Record: t.Record()})
 	t.log.Close()
 }
@@ -139,7 +139,7 @@ func (t *Terminal) Close() {
 	t.kill = time.AfterFunc(grace, func() { signalSession(leader, unix.SIGKILL) })
 }
 
-// Resize makes programs get SIGWINCH.
+// Resize changes the size. Programs of the terminal then receive SIGWINCH.
 func (t *Terminal) Resize(size wire.PtySize) error {
 	if size.Cols == 0 || size.Rows == 0 {
 		return fail.Invalid("invalid_size", "A terminal has at least one column and one row")
@@ -182,7 +182,7 @@ func (t *Terminal) Write(ctx context.Context, p []byte) error {
 	})
 	defer func() {
 		if !stop() {
-			<-expired // or the deadline would hit the next writer
+			<-expired // otherwise the deadline would end the next writer's write
 		}
 	}()
 	_, err := d.master.Write(p)

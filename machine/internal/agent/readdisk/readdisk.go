@@ -19,7 +19,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Serve returns when idle. The process exits when hostd ends.
+// Serve returns when no call arrives for the idle time of the setup. The process exits when hostd ends.
 func Serve() error {
 	debug.SetMemoryLimit(96 << 20)
 	time.Local = time.UTC // a time zone would be read from the workspace's disk

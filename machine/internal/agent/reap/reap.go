@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch asks soon after a fork; beyond this the oldest exits are dropped.
+// Exits without a handler are stored, because Watch is called soon after a fork. Beyond this number the oldest exits
+// are dropped.
 const earlyMax = 4096
 
 type Reaper struct {
@@ -31,15 +32,15 @@ func New() *Reaper {
 	return r
 }
 
-// By default SIGCHLD does nothing: no exit interrupts a thread of the Go runtime. With SIG_IGN the kernel would reap
-// the children.
+// ignoreSIGCHLD sets the default action, which does nothing: no exit interrupts a thread of the Go runtime. With
+// SIG_IGN the kernel would reap the children instead of the agent.
 func ignoreSIGCHLD() {
 	// The kernel's sigaction: handler, flags, restorer, mask. On failure the agent is only slower.
 	var action [4]uintptr
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 }
 
-// Watch calls handler once, on the reaper's goroutine, or at once if pid has ended.
+// Watch calls handler once: on the reaper's goroutine or, if pid has ended already, before Watch returns.
 func (r *Reaper) Watch(pid int, handler func(unix.WaitStatus)) {
 	r.mu.Lock()
 	before, ended := r.early[pid]

@@ -1,5 +1,5 @@
-// Package record stores a command or terminal as JSON lines: the first before the program starts, the last after its
-// end.
+// Package record stores a command or terminal as JSON lines. The first line is written before the program starts,
+// the last after its end.
 package record
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/plainfile"
 )
 
-// A last line with starting is of an earlier boot: it counts as lost.
+// A record of an earlier boot whose last line is Starting is reported as Lost.
 const (
 	Starting = "starting"
 	Running  = "running"
@@ -27,13 +27,13 @@ const (
 
 const bytesMax = 2 << 20
 
-// Line omits the fingerprint after the first.
+// Line is a line of a record's file. Lines after the first may omit the fingerprint.
 type Line[R any] struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	Record      R      `json:"record"`
 }
 
-// Create leaves no file without its first line. fs.ErrExist: it exists.
+// Create writes a file with its first line, or leaves no file. It returns fs.ErrExist if the file exists.
 func Create(path string, first any) (*os.File, error) {
 	f, err := plainfile.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_APPEND, 0o600)
 	if err != nil {
@@ -56,7 +56,7 @@ func Append(f *os.File, line any) error {
 	return err
 }
 
-// Last is the last whole line, or empty, with the first's fingerprint.
+// Last returns the last complete line with the first line's fingerprint, or an empty Line.
 func Last[R any](path string) (last Line[R], err error) {
 	f, err := plainfile.Open(path, unix.O_RDONLY, 0)
 	if err != nil {
@@ -77,7 +77,7 @@ func Last[R any](path string) (last Line[R], err error) {
 	}
 }
 
-// IsFull tells a full disk. Programs start nevertheless, so that the user can delete files.
+// IsFull reports whether the disk is full. Programs start nevertheless, so that the user can delete files.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // Exit returns the code, or -1 and the signal's name.

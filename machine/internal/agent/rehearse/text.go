@@ -1,4 +1,5 @@
-// Package rehearse warms up a waiting sandbox: the first touch of each page of code is a trip into its kernel.
+// Package rehearse warms up a waiting sandbox, because the first access to each page of code is a trip into the
+// sandbox's kernel.
 package rehearse
 
 import (
@@ -11,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quiet precedes the warm-up: a sandbox with a waiting caller is claimed at once, and must not be busy.
+// Quiet is the pause before the warm-up. A sandbox whose caller waits is claimed at once, and must not be busy.
 const Quiet = 40 * time.Millisecond
 
 func Text() {
@@ -23,7 +24,7 @@ func Text() {
 // Range has an exclusive End.
 type Range struct{ Start, End uintptr }
 
-// Map needs no Go runtime, as in a forked child.
+// Map maps the pages of a range. It needs no Go runtime, so a forked child can call it.
 //
 //go:norace
 //go:nosplit
@@ -36,7 +37,7 @@ func (r Range) Map() {
 func Ranges() (ranges []Range) {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
-		return nil // without it, pages are mapped on first use
+		return nil // pages are then mapped on first use
 	}
 	defer maps.Close()
 	for lines := bufio.NewScanner(maps); lines.Scan(); {

@@ -78,7 +78,7 @@ func (s *search) take(path string, number int, line []byte, at, length int, cont
 	return nil
 }
 
-// In JSON some characters become six bytes.
+// cost estimates the bytes of text in JSON, where some characters become six bytes.
 func cost(text string) int {
 	n := len(text) + 4
 	for i := range len(text) {

@@ -12,11 +12,11 @@ import (
 const (
 	globsMax     = 64
 	globBytesMax = 256
-	// Combinations of brace groups are tried one by one.
+	// Combinations of brace groups are tried one by one, so their number is limited.
 	bracesMax = 3
 )
 
-// A glob with a slash matches the path, else the name.
+// A glob with a slash is compared with the path, another glob with the name.
 type nameFilter struct{ include, exclude []glob }
 
 type glob struct {
@@ -80,7 +80,7 @@ func (f *nameFilter) takes(path, name string) bool {
 	return !anyOf(f.exclude, path, name) && (len(f.include) == 0 || anyOf(f.include, path, name))
 }
 
-// A glob that ends with "/**" excludes a directory too.
+// prunes reports whether a directory is skipped as a whole. A glob that ends with "/**" excludes the directory too.
 func (f *nameFilter) prunes(path, name string) bool {
 	for _, g := range f.exclude {
 		if g.matches(path, name) {

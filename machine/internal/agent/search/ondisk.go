@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// The guest's init has the guest's root.
+	// The guest's init has the guest's root, so its table lists the guest's mounts.
 	mountsOf  = "/proc/1/mountinfo"
 	mountsMax = 256 << 10
 )
 
-// No mount may cover any of it, and start may contain no link: without mounts it could lead elsewhere.
+// onDisk reports whether the tree at start is the same on the disk. No mount may cover a part of the tree, and start
+// may contain no link, which could lead elsewhere without mounts.
 func onDisk(r *guestroot.Root, start string) bool {
 	if r.Alone() || path.Clean(start) != start {
 		return false

@@ -14,9 +14,9 @@ import (
 
 const (
 	patternBytesMax = 4096
-	// RE2 may run every instruction at each byte.
+	// RE2 may run every instruction at each byte, so their number is limited.
 	instructionsMax = 10_000
-	// In longer lines the deadline is checked in between.
+	// In longer lines the deadline is checked during the match.
 	longLine     = 4 << 10
 	runesPerLook = 1024
 )
@@ -24,7 +24,7 @@ const (
 type pattern struct {
 	literal []byte // nil: use re
 	re      *regexp.Regexp
-	prefix  []byte // every match starts with it
+	prefix  []byte // start of every match
 }
 
 func compile(req wire.SearchRequest) (*pattern, error) {
@@ -79,7 +79,7 @@ func (p *pattern) possible(text []byte) bool {
 	return bytes.Contains(text, p.prefix)
 }
 
-// -1: no match. An error of look ends the search.
+// find returns -1 for no match. An error of look ends the search.
 func (p *pattern) find(line []byte, look func() error) (at, length int, err error) {
 	if p.literal != nil {
 		return bytes.Index(line, p.literal), len(p.literal), nil

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// Files are read ahead: each call is a round trip into gVisor, and may wait for the disk.
+	// Files are read in advance, in parallel: each call is a round trip into gVisor, and may wait for the disk.
 	aheadFiles    = 8
 	aheadBytesMax = 256 << 10
 )
 
-// size 0: nothing to search.
+// size 0 means that there is nothing to search.
 type content struct {
 	fd     int // -1: closed
 	size   int64
@@ -28,12 +28,12 @@ type prefetcher struct {
 	s     *search
 	dir   int
 	items []dirents.Item
-	begun int // items before it are opened, or not searched
+	begun int // items before this index are opened, or not searched
 	of    map[int]*content
 	wants func(dirents.Item) bool
 }
 
-// No prefetched file stays open while a directory is searched.
+// at prefetches only up to the next directory, so that no prefetched file is open while the directory is searched.
 func (a *prefetcher) at(i int) *content {
 	for a.begun = max(a.begun, i); a.begun < len(a.items) && a.begun < i+aheadFiles; a.begun++ {
 		it := a.items[a.begun]
@@ -91,7 +91,7 @@ func (c *content) take(fd int, fileBytesMax int64) {
 	c.size = st.Size
 }
 
-// An unreadable file counts as empty.
+// read treats an unreadable file as empty.
 func (c *content) read() {
 	if c.text != nil || c.size == 0 {
 		return
@@ -122,7 +122,7 @@ func (s *search) done(c *content) {
 	}
 }
 
-// Package os would add two calls per file.
+// raw avoids package os, which would add two calls per file.
 type raw int
 
 func (fd raw) Read(b []byte) (int, error) {

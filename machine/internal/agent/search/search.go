@@ -16,13 +16,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Bounds each have a stop reason.
+// Bounds limit a search. A search that reaches a bound stops with a reason of its own.
 type Bounds struct {
 	Time        time.Duration
 	FileBytes   int64 // read in total
 	Entries     int   // directory entries visited
 	AnswerBytes int
-	Depth       int // nesting of directories; deeper ones are left out
+	Depth       int // nesting of directories; deeper ones are not searched
 }
 
 // Default has the documented limits.
@@ -44,10 +44,10 @@ const (
 	namesMax        = 200_000 // per directory
 )
 
-// Each search holds files and its result in memory.
+// atOnce limits concurrent searches, because each has files and its result in memory.
 var atOnce = make(chan struct{}, 4)
 
-// Run returns a partial result at a limit.
+// Run searches files, and returns a partial result when a limit is reached.
 func Run(r *guestroot.Root, req wire.SearchRequest, b Bounds, gone <-chan struct{}) (wire.SearchResult, error) {
 	s := &search{root: r, req: req, bounds: b, gone: gone, deadline: time.Now().Add(b.Time)}
 	s.result.Matches = []wire.SearchMatch{}
@@ -124,7 +124,7 @@ func checkNumbers(req wire.SearchRequest) error {
 
 var (
 	errStop = errors.New("search: stopped")
-	// The host-side disk reader is faster.
+	// The search is left to the disk reader on the host, which is faster.
 	errOnDisk = errors.New("search: on the disk")
 	errGone   = fail.Conflict("operation_interrupted", "The caller has gone")
 )
@@ -159,7 +159,7 @@ func (s *search) halt(reason string) error {
 	return errStop
 }
 
-// Links of the path are followed, as the guest would; below it none is.
+// start follows links in the requested path, as the guest would. Below the path no link is followed.
 func (s *search) start(r *guestroot.Root) error {
 	fd, err := r.Open(s.req.Path, unix.O_PATH, 0)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *search) start(r *guestroot.Root) error {
 	case unix.S_IFDIR:
 		s.unreal = unrealDevices(r, uint64(st.Dev))
 		if r.Alone() {
-			s.resolve = unix.RESOLVE_NO_XDEV // skip what is in memory
+			s.resolve = unix.RESOLVE_NO_XDEV // skips directories of a machine's memory
 		}
 		dir, err := r.Open(s.req.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 		if err != nil {
@@ -198,7 +198,8 @@ func (s *search) single(r *guestroot.Root, shown string) error {
 	return s.file(c, shown)
 }
 
-// Files on these are generated on read, some without end. The start's device is not included.
+// unrealDevices returns devices to skip, because their files are generated when read, some without end. The start's
+// own device is not skipped.
 func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	devices := map[uint64]bool{}
 	for _, path := range []string{"/proc", "/sys", "/dev"} {
@@ -217,8 +218,8 @@ func unrealDevices(r *guestroot.Root, start uint64) map[uint64]bool {
 	return devices
 }
 
-// directory takes over fd. path is for callers, relative for globs; both end with a slash or are empty. steps lead to
-// the cursor.
+// directory closes fd. path is shown to callers, and relative is compared with globs; both end with a slash or are
+// empty. steps lead to the cursor.
 func (s *search) directory(fd int, path, relative string, steps []string, depth int) error {
 	defer unix.Close(fd)
 	if s.dirents == nil {
@@ -298,7 +299,7 @@ func (s *search) child(dir int, name, path, relative string, rest []string, dept
 		return nil
 	}
 	if depth >= s.bounds.Depth {
-		s.stop = stopDepth // deeper files are left out; the search goes on
+		s.stop = stopDepth // deeper files are not searched; the search continues
 		return nil
 	}
 	how := &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: s.resolve}

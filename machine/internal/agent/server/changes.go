@@ -44,7 +44,7 @@ func (m *machine) getChanges(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// If the template is unreadable, the listing fails itself.
+// An unreadable template is no error here, because the listing then fails itself.
 func (m *machine) writtenOver(template string, in wire.Incarnation) map[string]identity.File {
 	root, err := guestroot.OpenDir(template)
 	if err != nil {

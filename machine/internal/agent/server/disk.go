@@ -16,7 +16,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// DiskReads ends serving after Idle.
+// DiskReads says which key and epoch may read, and after which idle time serving ends.
 type DiskReads struct {
 	Key   string
 	Epoch int64
@@ -26,7 +26,8 @@ type DiskReads struct {
 // A caller that stops reading must not keep the disk open.
 const diskAnswerSecondsMax = 600
 
-// ServeDisk serves reads of a disk until idle, next to its machine or while the workspace hibernates.
+// ServeDisk serves reads of a disk until idle. The workspace's machine may run meanwhile, or the workspace may
+// hibernate.
 func ServeDisk(listener net.Listener, root *guestroot.Root, reads DiskReads) error {
 	m := &machine{disk: root}
 	use := &activeCalls{idle: reads.Idle}
@@ -74,7 +75,7 @@ func (m *machine) diskHandler(reads DiskReads) http.Handler {
 	return bounded(mux)
 }
 
-// For the longest paths, each byte escaped as six.
+// Enough for FactsMax paths of the greatest length, with each byte escaped as six.
 const factsBodyBytesMax = files.FactsMax * 6 * 4 << 10
 
 func (m *machine) postFacts(w http.ResponseWriter, r *http.Request) error {

@@ -41,10 +41,11 @@ func (m *machine) postExec(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// A record frame precedes the output: it saves a second request while the command needs the processor.
+// startFollowed sends the record in a frame before the output. A second request for the record would compete with
+// the command for the processor.
 func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, record []byte) error {
 	control := http.NewResponseController(w)
-	// The deadline of the request body would end the stream.
+	// The deadline of the request body would end the stream, so it is removed.
 	if err := control.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func startFollowed(w http.ResponseWriter, r *http.Request, s *session.Session, r
 	w.Header().Set("Content-Type", framesType)
 	w.WriteHeader(http.StatusCreated)
 	if err := frames.SendData(wire.FrameRecord, record); err == nil {
-		_ = f.Run(r.Context(), true) // the reader left; it can resume by its offsets
+		_ = f.Run(r.Context(), true) // an error means that the reader disconnected; it can resume by its offsets
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func (m *machine) postCancel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// After the first byte an error is a frame.
+// After the first byte of the reply, an error is reported as a frame.
 func (m *machine) getOutput(w http.ResponseWriter, r *http.Request) error {
 	_, s, err := m.find(r)
 	if err != nil {
@@ -142,7 +143,7 @@ func (m *machine) getOutput(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", framesType)
 	w.WriteHeader(http.StatusOK)
-	_ = f.Run(r.Context(), follow) // the reader left; it can resume by its offsets
+	_ = f.Run(r.Context(), follow) // an error means that the reader disconnected; it can resume by its offsets
 	return nil
 }
 

@@ -30,7 +30,7 @@ func keyOf(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// A claim does not wait for the log.
+// lockKey opens the log at the first keyed write, so that a claim does not wait for the log.
 func (m *machine) lockKey(r *http.Request, key string) (*once.KeyLock, error) {
 	m.mu.Lock()
 	if m.writes == nil {
@@ -59,12 +59,12 @@ func reused() error {
 	return fail.Conflict("operation_id_reused", "The Idempotency-Key was used for a different request")
 }
 
-// The machine died during the first call, and the file has changed since.
+// interrupted reports an unknown outcome: the machine died during the first call, and the file has changed since.
 func interrupted() error {
 	return fail.Conflict("operation_interrupted", "Whether the first call under the Idempotency-Key was executed is not known")
 }
 
-// The body is part of the request, so a repeat reads its own.
+// The body is part of the request, so the body of a repeated call is read and compared too.
 func (m *machine) writeOnce(r *http.Request, root *guestroot.Root, key, path string, o files.WriteOptions) (result wire.WriteResult, err error) {
 	t, err := m.lockKey(r, key)
 	if err != nil {
@@ -86,7 +86,7 @@ type keyedWrite struct {
 	path  string
 	o     files.WriteOptions
 	asked string
-	// interrupted is the request of a call that did not end; empty: none.
+	// interrupted is the request of an earlier call with this key that did not end; empty means none.
 	interrupted string
 }
 
@@ -110,7 +110,7 @@ func (w *keyedWrite) first() (wire.WriteResult, error) {
 
 func (w *keyedWrite) request(sha256 string) string { return w.asked + " " + sha256 }
 
-// An interrupted replace runs again, which is harmless.
+// repeat handles a key that was used before. An interrupted replace runs again, which is harmless.
 func (w *keyedWrite) repeat(known *once.Record) (result wire.WriteResult, err error) {
 	var now wire.FileInfo
 	if !known.Done() {
@@ -181,7 +181,7 @@ func (m *machine) patchOnce(r *http.Request, root *guestroot.Root, key string, r
 	return result, t.Settle(asked, result)
 }
 
-// An interrupted patch runs again only if the file is unchanged.
+// repeatPatch returns false if the patch must run. An interrupted patch runs again only if the file is unchanged.
 func (m *machine) repeatPatch(root *guestroot.Root, t *once.KeyLock, path string, known *once.Record) (result wire.PatchResult, answered bool, err error) {
 	if known.Done() {
 		return result, true, json.Unmarshal(known.Result, &result)

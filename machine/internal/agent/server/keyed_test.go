@@ -69,7 +69,7 @@ func (d *desk) has(content string) {
 	}
 }
 
-// As if the machine had died right after the change took effect.
+// forgetsTheEnd leaves the records of a machine that died right after the change.
 func (d *desk) forgetsTheEnd() {
 	d.t.Helper()
 	path := filepath.Join(d.dir, "state", "writes.ndjson")

@@ -24,7 +24,8 @@ const (
 	incarnationReadEvery = 20 * time.Millisecond
 )
 
-// The sandbox's own key is accepted until the claim, then only that of the current incarnation.
+// keys authenticates callers. The sandbox's own key is only for POST /fit, POST /claim and GET /incarnation; other
+// calls need the current incarnation's key.
 type keys struct {
 	dir string // of hostd's files <epoch>.json
 
@@ -51,11 +52,12 @@ func callerOf(r *http.Request) (caller, error) {
 	if err != nil || epoch < 0 {
 		return caller{}, fail.Unauthenticated("An epoch is missing")
 	}
-	// Digests hide the length of keys too.
+	// Keys are compared as digests, which also hide the length of a key.
 	return caller{key: sha256.Sum256([]byte(key)), epoch: epoch}, nil
 }
 
-// slot: the sandbox's owner, for a claim. fresh: an incarnation of hostd, still to be adopted.
+// slot means that the caller used the sandbox's own key. fresh is an incarnation in hostd's files that the machine
+// must still become.
 func (k *keys) authenticate(c caller) (slot bool, fresh *wire.Incarnation, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,8 +93,8 @@ func (k *keys) checkSlot(c caller) error {
 	return nil
 }
 
-// An older epoch of the same workspace is refused; a fork has its own epochs. Only refusals delay the next read: a
-// resume right after another is not delayed.
+// read refuses an older epoch of the same workspace; a fork has its own epochs. Only a refusal delays the next read,
+// so a resume right after another is not delayed.
 func (k *keys) read(c caller) (*wire.Incarnation, error) {
 	refused := fail.Unauthenticated("The key is not of this incarnation")
 	if time.Since(k.refusedAt) < incarnationReadEvery {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Each connection costs a goroutine and buffers.
+// limited closes connections above bound, because each connection costs a goroutine and buffers.
 func limited(l net.Listener, bound int) net.Listener {
 	return &limitedListener{Listener: l, slots: make(chan struct{}, bound)}
 }

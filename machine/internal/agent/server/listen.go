@@ -25,7 +25,7 @@ func Listen(address string) (net.Listener, error) {
 	return config.Listen(context.Background(), "tcp4", address)
 }
 
-// The machine's processes share the agent's network.
+// outside closes connections from the machine itself, because the guest's processes share the agent's network.
 type outside struct {
 	net.Listener
 	allowLocal bool // for unit tests, which can only call from here
@@ -41,7 +41,7 @@ func (l outside) Accept() (net.Conn, error) {
 	}
 }
 
-// The list may change while it is read.
+// The list may change while it is read, so an error is followed by another try.
 func ownAddresses() (own []net.Addr, err error) {
 	for range 5 {
 		if own, err = net.InterfaceAddrs(); err == nil {
@@ -60,7 +60,8 @@ func isLocal(peer net.Addr) bool {
 	if from.IsLoopback() || from.IsUnspecified() {
 		return true
 	}
-	// A restore changes the machine's address. Connections are kept, so this is rare.
+	// A restore changes the machine's address, so the addresses are read for each connection. Connections are reused,
+	// so reads are rare.
 	own, err := ownAddresses()
 	if err != nil {
 		log.Printf("a caller is refused, since the machine's own addresses cannot be read: %v", err)

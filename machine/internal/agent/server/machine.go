@@ -30,13 +30,13 @@ type Paths struct {
 	Layers       string // has upper and template, outside of the guest's root
 }
 
-// Before the claim only keys, guest and reaper are set.
+// Before the claim, sessions, terminals and guard are nil.
 type machine struct {
 	paths  Paths
 	keys   keys
 	guest  *guest.Guest
 	reaper *reap.Reaper
-	disk   *guestroot.Root // of a hibernated workspace; nothing else is set then
+	disk   *guestroot.Root // the disk reader's disk; no other field is set then
 
 	becoming  sync.Mutex      // serializes fit, claim and changes of incarnation
 	fitted    *preProvisioned // nil: the sandbox has no disk, or a workspace has claimed it
@@ -59,7 +59,7 @@ func newMachine(paths Paths, g *guest.Guest, reaper *reap.Reaper) *machine {
 	}
 }
 
-// A repeated claim gets the same answer.
+// claim answers a repeated claim with the first claim's reply.
 func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
@@ -86,7 +86,7 @@ func (m *machine) claim(in wire.Incarnation) (wire.Incarnation, error) {
 	return m.shown(in), nil
 }
 
-// The first command needs both the mounts and the identity, so they run in parallel.
+// adopt mounts the tree and writes the identity in parallel, because the first command needs both.
 func (m *machine) adopt(in wire.Incarnation) error {
 	if m.fitted != nil {
 		m.adoptFitted(in)
@@ -138,7 +138,7 @@ func (m *machine) identify(in wire.Incarnation) error {
 	return identity.Apply(root, m.paths.ClaimState, in)
 }
 
-// A resume waits for it.
+// A resume waits for identifyAgain, so an unchanged identity is not written again.
 func (m *machine) identifyAgain(have, in wire.Incarnation) error {
 	same := have.WorkspaceID == in.WorkspaceID && have.Hostname == in.Hostname && have.Nameserver == in.Nameserver
 	if same && !in.RenewIdentity && in.Hostname != "" {
@@ -151,9 +151,9 @@ func (m *machine) become(in wire.Incarnation) {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()
 	have := m.keys.incarnation()
-	// A machine restored from hibernation keeps its epoch and gets a new key.
+	// A machine restored from hibernation keeps its epoch and gets a new key, so the key is compared too.
 	if have.WorkspaceID == in.WorkspaceID && (have.Epoch > in.Epoch || have.Epoch == in.Epoch && m.keys.holds(in)) {
-		return // another call did it first
+		return // another call made the change first
 	}
 	if err := m.identifyAgain(have, in); err != nil {
 		log.Printf("identity: %v", err)

@@ -19,8 +19,8 @@ type preProvisioned struct {
 	processes int // the guest's task limit
 }
 
-// preProvision does all that does not depend on the workspace. No guest process runs. After an error the sandbox must
-// be discarded.
+// preProvision does the part of a claim that does not depend on the workspace, without a guest process. After an
+// error the sandbox must be discarded.
 func (m *machine) preProvision(slot wire.Incarnation) error {
 	m.becoming.Lock()
 	defer m.becoming.Unlock()

@@ -52,7 +52,7 @@ func (m *machine) postProcessSignal(w http.ResponseWriter, r *http.Request) erro
 	}
 	missing := fail.NotFound("process_not_found", "There is no such process")
 	pid, err := strconv.ParseInt(r.PathValue("pid"), 10, 32)
-	if err != nil || pid < 2 { // pid 1 is the agent's
+	if err != nil || pid < 2 { // pid 1 is the agent's init
 		return missing
 	}
 	if err := m.guest.Signal(int(pid), number); errors.Is(err, syscall.ESRCH) {

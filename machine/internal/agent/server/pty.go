@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// For a program that does not read.
+	// How long input waits for a program that does not read.
 	inputSecondsMax   = 10
 	goodbyeSecondsMax = 5
 )
@@ -146,7 +146,7 @@ func relayPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 	taken := make(chan struct{})
 	go func() {
 		defer close(taken)
-		_ = t.Take(ctx, from) // the peer left or sent an invalid frame: read no more of it
+		_ = t.Take(ctx, from) // the peer disconnected or sent an invalid frame, so no more frames are read
 		cancel()
 		conn.Close() // unblocks a Send to a peer that does not read
 	}()
@@ -154,12 +154,14 @@ func relayPty(t *pty.Terminal, conn net.Conn, from io.Reader, offset int64) {
 		conn.Close()
 	}
 	cancel() // ends a pending input
-	// Closing with unread bytes would reset the connection, and could lose the last frame.
+	// Closing with unread bytes would reset the connection and could lose the last frame. So the peer's bytes are read
+	// for a while.
 	_ = conn.SetDeadline(time.Now().Add(goodbyeSecondsMax * time.Second))
 	<-taken
 }
 
-// Commands and terminals cannot evict each other's output.
+// Terminals have a quarter of the output's bytes for themselves. Commands and terminals cannot evict each other's
+// output.
 const terminalShare = 4
 
 func forTerminals(limits wire.GuestLimits) wire.GuestLimits {

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The gateway adds to a body of 7 MiB.
+// A body of 7 MiB and the gateway's additions must fit.
 const patchBodyBytesMax = files.WriteBytesMax + 64<<10
 
-// A body is held as text and decoded.
+// largeBodies limits concurrent large bodies, because each is in memory twice: as text and decoded.
 var largeBodies = make(chan struct{}, 4)
 
 const largeBodyBytes = 256 << 10

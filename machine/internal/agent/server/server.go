@@ -32,7 +32,7 @@ func Serve(listener net.Listener, paths Paths, g *guest.Guest, reaper *reap.Reap
 		ReadHeaderTimeout: headerSecondsMax * time.Second,
 		IdleTimeout:       idleMinutesMax * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // a peer could fill the log
+		ErrorLog:          log.New(io.Discard, "", 0), // discarded, because a peer could fill the log
 	}
 	return server.Serve(limited(outside{Listener: listener}, connectionsMax))
 }
@@ -132,7 +132,7 @@ func (m *machine) forIncarnation(h handle) http.Handler {
 	})
 }
 
-// One bad request must not end the agent.
+// answer recovers from panics, because one bad request must not end the agent.
 func answer(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -145,7 +145,7 @@ func answer(h handle) http.Handler {
 				refuse(w, fail.Internal("Unexpected failure in the machine"))
 			}
 		}()
-		// Otherwise the deadline would end a followed stream.
+		// A request without a body has no deadline, which would end a followed stream.
 		if r.ContentLength != 0 {
 			control := http.NewResponseController(w)
 			if err := control.SetReadDeadline(time.Now().Add(bodySecondsMax * time.Second)); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The whole body comes first: a slow sender would block other writers.
+// postStdin reads the whole body before it takes the writer's turn, because a slow sender would block other writers.
 func (m *machine) postStdin(w http.ResponseWriter, r *http.Request) error {
 	_, s, err := m.find(r)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// hostd has mounted these volumes, and unmounts all others afterwards.
+// hostd calls postVolumes after it has mounted these volumes, and unmounts all others afterwards.
 func (m *machine) postVolumes(w http.ResponseWriter, r *http.Request) error {
 	var request wire.GuestVolumesRequest
 	if err := parse(w, r, &request); err != nil {
@@ -31,7 +31,7 @@ func (m *machine) postVolumes(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// The workspace runs without volumes that fail; `shown` reports them.
+// The workspace runs without volumes that cannot be mounted; `shown` reports these volumes.
 func (m *machine) setVolumes(in wire.Incarnation, how guest.Unmounting) {
 	answer, err := m.guest.SetVolumes(in.Volumes, how)
 	if err != nil || len(answer.Busy)+len(answer.Refused) > 0 {

@@ -29,6 +29,6 @@ func (m *machine) getWatch(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write(line)
 		return err
 	}
-	_ = reader.Run(r.Context(), send, http.NewResponseController(w).Flush) // the reader left; it can resume by its offset
+	_ = reader.Run(r.Context(), send, http.NewResponseController(w).Flush) // a reader that disconnected can resume
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The cell limits what it reads.
+// The cell limits the size of the reply, so only the commands with the most time left are listed.
 const busyMax = 16
 
-// Activity is for the cell's idle timeout.
+// Activity reports running and busy commands for the cell's idle timeout.
 func (m *Manager) Activity() wire.Activity {
 	type busy struct {
 		session *Session
@@ -24,7 +24,7 @@ func (m *Manager) Activity() wire.Activity {
 	m.processes.Range(func(key, _ any) bool {
 		s := key.(*Session)
 		if s.belongsToTemplate() {
-			return true // services of the template run forever, and are no use of the workspace
+			return true // a service of the template runs forever, and is not a use of the workspace
 		}
 		running++
 		if left := s.busyFor(now); left > 0 {

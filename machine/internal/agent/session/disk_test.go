@@ -36,7 +36,7 @@ func TestWhatTheDiskRefusesOfOneCommandTakesNothingFromAnother(t *testing.T) {
 	}
 }
 
-// The first write blocks, like a throttled disk.
+// The file is a pipe, so the first write blocks, like on a throttled disk.
 func stuckOutput(t *testing.T, dir, id string) (release func()) {
 	t.Helper()
 	own := filepath.Join(dir, dirName(id))

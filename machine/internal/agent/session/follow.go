@@ -14,7 +14,7 @@ import (
 // HeartbeatEvery is the longest pause between frames.
 const HeartbeatEvery = 15 * time.Second
 
-// Follower sends output to one reader, at its pace.
+// Follower sends a command's output to one reader, at the reader's pace.
 type Follower struct {
 	session *Session
 	frames  *output.FrameWriter
@@ -29,20 +29,20 @@ func NewFollower(s *Session, frames *output.FrameWriter, flush func() error, std
 		return nil, fail.BadRequest("offset_beyond_end", "The offset lies beyond what was written").
 			With("stdout_bytes", r.StdoutBytes).With("stderr_bytes", r.StderrBytes)
 	}
-	// The first flush sends the response header together with available output.
+	// unsent is true, so that the first flush sends the response header together with available output.
 	return &Follower{session: s, frames: frames, flush: flush, unsent: true,
 		readers: [2]*output.Reader{s.stdout.NewReader(stdout), s.stderr.NewReader(stderr)}}, nil
 }
 
-// Run sends until the exit frame, or without follow the current end. The last frame is not flushed: it shares a packet
-// with the response's end.
+// Run sends output until the exit frame, or without follow until the current end. The last frame is not flushed, so
+// that it shares a packet with the end of the response.
 func (f *Follower) Run(ctx context.Context, follow bool) error {
 	defer f.readers[0].Close()
 	defer f.readers[1].Close()
 	beat := time.NewTimer(HeartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Before reading, as Notice requires.
+		// Next is called before the read, as Notice requires.
 		changed := f.session.notice.Next()
 		running := f.session.running()
 		if err := f.sendAvailable(); err != nil {
@@ -91,7 +91,7 @@ func (f *Follower) sendAvailable() error {
 	return nil
 }
 
-// No error frame can be sent after a failed write.
+// sendFailed means that a write failed, so no error frame can be sent.
 type sendFailed struct{ error }
 
 func (f *Follower) flushUnsent(beat *time.Timer) error {
@@ -133,7 +133,7 @@ func (f *Follower) sendExit() error {
 	r := f.session.Record()
 	data, err := json.Marshal(r)
 	if err == nil && len(data) > wire.FrameDataMax {
-		// The status call returns the arguments.
+		// The record exceeds a frame with its arguments, which the status call returns.
 		r.Argv = nil
 		data, err = json.Marshal(r)
 	}

@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/record"
 )
 
-// Output that a background process holds open (decision 255) is stored for lateSeconds after the exit, up to
-// lateBytesMax per stream. The exit does not wait.
+// A background process may have the output open after the command's exit (decision 255). Its output is stored for
+// lateSeconds, up to lateBytesMax per stream. The exit is reported without waiting.
 const (
 	lateSeconds  = 60
 	lateBytesMax = 1 << 20
 )
 
-// late: another process holds the output open, so endLate must follow.
+// startLateOutput returns true if another process has the output open. Then endLate must follow.
 func (s *Session) startLateOutput() (late bool) {
 	for i, t := range s.taps {
 		if t.startLateOutput(s.queues[i]) {
@@ -33,7 +33,8 @@ func (s *Session) endLate() {
 	s.close()
 }
 
-// On a full disk the previous line stays; a later boot reports a first line as lost.
+// On a full disk the previous line remains the last one. A later boot reports a record with only its first line as
+// lost.
 func (s *Session) note() { _ = record.Append(s.log, entry{Record: s.Record()}) }
 
 func (s *Session) close() {

@@ -15,8 +15,8 @@ import (
 func TestWhatABackgroundProcessWritesAfterTheExitIsKeptForAWhileAndThenDropped(t *testing.T) {
 	dir := t.TempDir()
 	m := open(t, filepath.Join(dir, "state"), 0)
-	m.late = time.Hour // the test ends it
-	// A second reader of a pipe could meet the first writer, and read its end.
+	m.late = time.Hour // longer than the test, which ends this period by endLate()
+	// On a shared pipe, the second reader could meet the first writer, and read its end.
 	write, writeMore, done := filepath.Join(dir, "write"), filepath.Join(dir, "more"), filepath.Join(dir, "done")
 	for _, pipe := range []string{write, writeMore} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -2,12 +2,12 @@ package session
 
 import "golang.org/x/sys/unix"
 
-// Ending precedes a kill by the guard, and does not block. The command reports the reason unless it exits with 0. pid 0
-// is all processes.
+// The guard calls Ending before a kill; pid 0 means all processes. A killed command reports the reason, unless it
+// exits with 0. Ending does not block.
 func (m *Manager) Ending(pid int, reason string) {
 	leader := pid
 	if pid != 0 {
-		// Each command is a kernel session.
+		// Each command is a session of the kernel, whose id is the leader's pid.
 		if sid, err := unix.Getsid(pid); err == nil {
 			leader = sid
 		}

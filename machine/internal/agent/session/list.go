@@ -9,10 +9,11 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Earlier records are read at the first list: a claim does not wait.
+// startTimes has the start of each command. Earlier records are read at the first list, so that a claim does not
+// wait.
 type startTimes struct {
 	mu sync.Mutex
-	at map[string]int64 // Unix milliseconds; unread: of an earlier boot
+	at map[string]int64 // by directory, in Unix milliseconds; unread: of an earlier boot, not read yet
 }
 
 const unread = -1
@@ -90,7 +91,7 @@ func (m *Manager) placesFor(q listing.Query, known map[string]*Session) []listin
 	return places
 }
 
-// Torn records have no id.
+// learnBegins reads the start times of earlier records. A partly written record has no id and is not listed.
 func (m *Manager) learnBegins() {
 	<-m.indexed
 	m.learning.Lock() // one list reads, others wait

@@ -46,7 +46,7 @@ func ids(rows []wire.ExecListed) (ids []string) {
 	return ids
 }
 
-// The next command starts in a later millisecond.
+// The pause gives the next command a later millisecond.
 func runOne(t *testing.T, m *Manager, id, line string) {
 	t.Helper()
 	s, _, err := m.Start(request(id, line))

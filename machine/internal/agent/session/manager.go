@@ -1,4 +1,4 @@
-// Package session runs commands, each id once. All state is in the state directory, outside of the guest's tree: it
+// Package session runs commands, each id once. All state is in the state directory, outside of the guest's tree, and
 // survives the agent, a suspend and a fork.
 package session
 
@@ -55,13 +55,13 @@ type Manager struct {
 
 	mu      sync.Mutex
 	known   map[string]*Session // running and recently ended sessions
-	cached  []string            // ids of the ended ones, oldest first
+	cached  []string            // ids of ended sessions in known, oldest first
 	running int
 }
 
 var buffers = sync.Pool{New: func() any { return new([output.QueueBytesMax]byte) }}
 
-// Open reads earlier sessions in the background: a claim does not wait.
+// Open reads earlier sessions in the background, so that a claim does not wait.
 func Open(dir string, guest Guest, reaper *reap.Reaper, limits wire.GuestLimits) (*Manager, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (m *Manager) SetLimits(limits wire.GuestLimits) {
 	}
 }
 
-// Start may return an existing session; created tells.
+// Start returns a new session, or the existing one with this id; created says which.
 func (m *Manager) Start(req wire.ExecRequest) (s *Session, created bool, err error) {
 	c, err := check(req)
 	if err != nil {
@@ -157,8 +157,8 @@ func (m *Manager) remember(s *Session) {
 	}
 }
 
-// All other exits wait for the reaper's goroutine, so slow work goes to a new one, which Gosched starts on this thread
-// at once.
+// leaderLeft runs on the reaper's goroutine, for which all other exits wait. So slow work goes to a new goroutine,
+// which Gosched starts at once on this thread.
 func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 	m.lastEnded.Store(s.leaderLeft(pid))
 	m.processes.Delete(s)
@@ -175,7 +175,7 @@ func (m *Manager) leaderLeft(s *Session, pid int, status unix.WaitStatus) {
 func (m *Manager) registerEnded(s *Session) {
 	m.keep.Ended(s.dir, s.stdout, s.stderr)
 	for _, dir := range m.keep.Beyond(m.recordsMax) {
-		// The record goes last: by it the next boot finds an unfinished deletion.
+		// The record is deleted last, because the next boot finds an unfinished deletion by its record.
 		_ = os.RemoveAll(dir)
 		_ = os.Remove(dir + recordSuffix)
 		m.begins.forget(dir)
@@ -217,7 +217,7 @@ func (m *Manager) Cancel(s *Session) {
 	}
 }
 
-// Signal goes to the whole process group.
+// Signal sends a signal to the command's whole process group.
 func (m *Manager) Signal(s *Session, name string) error {
 	number := unix.SignalNum(name)
 	if number == 0 {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The pump watches the read ends [0] before the command starts: no output waits.
+// The pump watches the read ends [0] before the command starts, so that no output waits.
 type pipes struct {
 	stdin, stdout, stderr [2]int // -1: none, or closed
 	taps                  [2]*pipeReader
@@ -15,7 +15,8 @@ type pipes struct {
 
 var noPipe = [2]int{-1, -1}
 
-// New pipes take eight system calls in gVisor, longer than a process start, so a set is kept ready.
+// takePipes uses a ready-made set if there is one. New pipes take eight system calls in gVisor, longer than a
+// process start.
 func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	select {
 	case p = <-m.spare:
@@ -33,7 +34,7 @@ func (m *Manager) takePipes(withStdin bool) (p *pipes, err error) {
 	return p, nil
 }
 
-// The same user most likely runs the next command.
+// restockPipes makes the next set for the same user, who most likely runs the next command.
 func (m *Manager) restockPipes(uid, gid uint32) {
 	if len(m.spare) > 0 {
 		return
@@ -53,7 +54,8 @@ func (m *Manager) restockPipes(uid, gid uint32) {
 	}
 }
 
-// Opening /dev/stdin, /dev/stdout or /dev/stderr by name checks the pipe's inode, which is the agent's with mode 0600.
+// giveTo makes the user the pipes' owner. Opening /dev/stdin, /dev/stdout or /dev/stderr by name checks the pipe's
+// inode, which is the agent's with mode 0600.
 func (p *pipes) giveTo(uid, gid uint32) error {
 	fds := []int{p.stdin[0]}
 	if p.uid != int(uid) || p.gid != int(gid) {
@@ -109,12 +111,12 @@ func (p *pipes) abandon() {
 	}
 }
 
-// A command that does not read keeps a goroutine and the bytes.
+// feed writes on a goroutine. If the command does not read, the goroutine and the bytes remain in memory.
 func (p *pipes) feed(data []byte) {
 	if p.stdin[1] < 0 {
 		return
 	}
-	// A blocking descriptor costs only a thread.
+	// The error is ignored, because a blocking descriptor costs only a thread.
 	_ = unix.SetNonblock(p.stdin[1], true)
 	f := os.NewFile(uintptr(p.stdin[1]), "stdin")
 	go func() {

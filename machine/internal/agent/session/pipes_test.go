@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The guest's init is found dead that many times.
+// refusing reports a dead guest init for the first `times` starts.
 type refusing struct {
 	here
 	times int

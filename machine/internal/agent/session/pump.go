@@ -10,14 +10,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/output"
 )
 
-// The largest pipe of an unprivileged process.
+// The size of the largest pipe that an unprivileged process can make.
 const drainBytesMax = 1 << 20
 
-// Open pipes spare background processes a SIGPIPE.
+// Up to this number of pipes of background processes remain open, so that these processes get no SIGPIPE.
 const discardsMax = 2048
 
-// One goroutine with epoll saves a goroutine and a buffer per pipe. It never waits for the disk: it pauses a pipe whose
-// queue is full.
+// pump reads all pipes on one goroutine with epoll, instead of one goroutine and buffer per pipe. The goroutine
+// never waits for the disk: it pauses a pipe whose queue is full.
 type pump struct {
 	ep     int
 	mu     sync.Mutex
@@ -25,17 +25,17 @@ type pump struct {
 	silent int
 }
 
-// Bytes for a nil queue are dropped.
+// pipeReader reads a pipe into queue, or drops the bytes if queue is nil.
 type pipeReader struct {
 	pump   *pump
 	mu     sync.Mutex
 	fd     int // -1: closed
 	queue  *output.Queue
 	paused bool // not watched until the queue accepts bytes
-	still  bool // not even then: between finish and startLateOutput
+	still  bool // not watched at all: between finish and startLateOutput
 	late   bool // after startLateOutput
-	left   int  // bytes that may still be kept
-	atEnd  bool // no process holds the write end
+	left   int  // bytes that may still be stored
+	atEnd  bool // no process has the write end open
 	kept   bool // counted in pump.silent
 }
 
@@ -49,7 +49,7 @@ func newPump() (*pump, error) {
 	return p, nil
 }
 
-// watch takes over fd, and closes it on failure.
+// watch becomes the owner of fd, and closes fd on failure.
 func (p *pump) watch(fd int) (*pipeReader, error) {
 	t := &pipeReader{pump: p, fd: fd}
 	p.mu.Lock()
@@ -98,7 +98,7 @@ func (p *pump) loop() {
 	}
 }
 
-// One read per event is fair: epoll reports the rest again.
+// readOnce reads once per event, which is fair to other pipes: epoll reports the rest again.
 func (t *pipeReader) readOnce(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +135,7 @@ func (t *pipeReader) keep(p []byte) {
 	}
 }
 
-// epoll would report the pipe again and again.
+// pause removes the pipe from epoll, which would otherwise report it again and again.
 func (t *pipeReader) pause() {
 	t.paused = true
 	if unix.EpollCtl(t.pump.ep, unix.EPOLL_CTL_DEL, t.fd, nil) != nil || !t.queue.OnCapacity(t.goOn) {
@@ -159,8 +159,8 @@ func (t *pipeReader) goOnLocked() {
 	}
 }
 
-// The command's own output ends here; reading stops until startLateOutput. It may wait for the disk, but only for this
-// output.
+// finish reads the rest of the command's own output, and stops reading until startLateOutput. It may wait for the
+// disk, but only for this output.
 func (t *pipeReader) finish(buffer []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,8 +199,8 @@ func (t *pipeReader) stop() {
 	}
 }
 
-// A background process's output is kept for a while and then dropped: SIGPIPE would surprise its user. false: none, or
-// too many such pipes.
+// startLateOutput stores a background process's output for a while and then drops it, because a SIGPIPE would
+// surprise the user. It returns false if no process has the pipe open, or too many such pipes exist.
 func (t *pipeReader) startLateOutput(late *output.Queue) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

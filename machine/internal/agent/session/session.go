@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// Session exists from the reservation of its id.
+// Session exists from the moment its id is reserved.
 type Session struct {
 	dir         string
 	fingerprint string
@@ -27,7 +27,7 @@ type Session struct {
 	log            *os.File
 	taps           [2]*pipeReader
 	queues         [2]*output.Queue
-	limit          atomic.Pointer[string] // the reason if the guard killed a process of it
+	limit          atomic.Pointer[string] // the reason if the guard killed one of the command's processes
 	stdin          *stdin                 // nil unless stdin stays open
 
 	mu      sync.Mutex
@@ -36,7 +36,7 @@ type Session struct {
 	timeout time.Duration
 	grace   time.Duration
 	ending  bool    // SIGTERM was sent, SIGKILL follows
-	leftAt  *string // end of the leader; its pid may be reused after that
+	leftAt  *string // end of the leader, whose pid may be reused from then on
 	timer   *time.Timer
 }
 
@@ -60,7 +60,7 @@ func (s *Session) running() bool {
 	return s.record.State == record.Running || s.record.State == record.Starting
 }
 
-// Services of a template have it; only the cell starts those.
+// The ids of a template's services have this prefix. Only the cell starts these services.
 const templatePrefix = "sfstart."
 
 func (s *Session) belongsToTemplate() bool {
@@ -69,7 +69,7 @@ func (s *Session) belongsToTemplate() bool {
 	return strings.HasPrefix(s.record.SessionID, templatePrefix)
 }
 
-// Activity lasts until the timeout, or for an hour.
+// busyFor returns how long the command still counts as activity: until its timeout, or for an hour.
 func (s *Session) busyFor(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Session) busyFor(now time.Time) time.Duration {
 	return s.begun.Add(span).Sub(now)
 }
 
-// A later boot needs only the first line on disk.
+// started writes nothing to the disk, because a later boot needs only the record's first line.
 func (s *Session) started(pid, guestPID int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,13 +103,13 @@ func (s *Session) end(pid int, timedOut bool) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	// The group may just have ended.
+	// Errors are ignored, because the group may just have ended.
 	_ = unix.Kill(-pid, unix.SIGTERM)
 	_ = unix.Kill(-pid, unix.SIGCONT)
 	s.timer = time.AfterFunc(s.grace, func() { _ = unix.Kill(-pid, unix.SIGKILL) })
 }
 
-// No signal is sent to the group afterwards.
+// After leaderLeft the group gets no signal, except a pending SIGKILL (stopTimer).
 func (s *Session) leaderLeft(pid int) (at *string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 		s.record.Stdin = new(s.stdin.state())
 	}
 	s.mu.Unlock()
-	// Followers run on this thread: waking another is slow.
+	// Followers run on this thread at once, because waking another thread is slow.
 	s.notice.Wake()
 	runtime.Gosched()
 	if late = s.startLateOutput(); late {
@@ -150,7 +150,7 @@ func (s *Session) finished(status unix.WaitStatus, buffer []byte) (late bool) {
 	return late
 }
 
-// SIGKILL stays pending for members of the group that outlive the leader.
+// stopTimer does not cancel a pending SIGKILL if members of the group outlive the leader.
 func (s *Session) stopTimer(pid int) {
 	if s.timer == nil {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// fs.ErrExist: the id is already on disk.
+// start returns fs.ErrExist if the id is already on the disk.
 func (m *Manager) start(s *Session, c *checked) error {
 	s.record = wire.ExecRecord{
 		SessionID: c.SessionID, Argv: c.Argv, Cwd: c.Cwd, User: c.User,
@@ -26,11 +26,11 @@ func (m *Manager) start(s *Session, c *checked) error {
 	s.stdout = output.NewStream(s.dir, "stdout", segment)
 	s.stderr = output.NewStream(s.dir, "stderr", segment)
 	log, err := record.Create(s.dir+recordSuffix, entry{Fingerprint: c.Fingerprint, Record: s.record})
-	// Commands run on a full disk too (record.IsFull), then only in memory.
+	// On a full disk (record.IsFull) a command runs too, with its record only in memory.
 	if err != nil && !record.IsFull(err) {
 		return err
 	}
-	s.log = log // writes to nil fail without effect
+	s.log = log // on a full disk nil, and writes fail without effect
 	m.begins.began(s.dir, listing.At(s.record.StartedAt, nil))
 	m.keep.Began(s.stdout, s.stderr)
 	if why := m.spawn(s, c); why != "" {
@@ -74,7 +74,7 @@ func (m *Manager) spawn(s *Session, c *checked) string {
 	}
 }
 
-// startOn takes over the pipes.
+// startOn becomes the owner of the pipes.
 func (m *Manager) startOn(p *pipes, s *Session, c *checked, command *spawn.Command) error {
 	s.taps = p.taps
 	for i, stream := range []*output.Stream{s.stdout, s.stderr} {

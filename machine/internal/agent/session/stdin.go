@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// For a command that does not read.
+	// How long a write waits for a command that does not read.
 	stdinWaitMax = 10 * time.Second
-	// The visible offset lags by at most one piece.
+	// Bytes are written in pieces, so that the visible offset lags by at most one piece.
 	stdinPieceMax = 64 << 10
 )
 
-// The agent buffers nothing: the offset counts what the pipe has taken.
+// stdin buffers nothing: offset is the number of bytes that were written to the pipe.
 type stdin struct {
 	turn chan struct{} // semaphore of one writer
 
@@ -31,7 +31,7 @@ type stdin struct {
 }
 
 func openStdin(fd int) *stdin {
-	// A blocking descriptor costs only a thread.
+	// The error is ignored, because a blocking descriptor costs only a thread.
 	_ = unix.SetNonblock(fd, true)
 	return &stdin{turn: make(chan struct{}, 1), pipe: os.NewFile(uintptr(fd), "stdin")}
 }
@@ -51,8 +51,8 @@ func (in *stdin) close() {
 	}
 }
 
-// Take skips bytes below the current offset as repeats. If the command does not read, it may write only a part; the
-// result has the offset reached.
+// Take writes data at offset, and skips bytes below the current offset as repeats. If the command does not read,
+// only a part may be written; the result has the offset reached.
 func (s *Session) Take(ctx context.Context, offset int64, data []byte, last bool) (wire.Stdin, error) {
 	in := s.stdin
 	if in == nil {
@@ -74,7 +74,7 @@ func (in *stdin) take(ctx context.Context, offset int64, data []byte, last bool)
 	at := in.state()
 	if !at.Open {
 		if offset+int64(len(data)) <= at.Offset {
-			return nil // a repeat of bytes taken before the close
+			return nil // a repeat of bytes that were written before the close
 		}
 		return stdinClosed(at)
 	}
@@ -91,7 +91,7 @@ func (in *stdin) take(ctx context.Context, offset int64, data []byte, last bool)
 	return nil
 }
 
-// write returns nil with bytes left when ctx ends.
+// write returns nil when ctx ends, even if bytes are left.
 func (in *stdin) write(ctx context.Context, data []byte) error {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -102,7 +102,7 @@ func (in *stdin) write(ctx context.Context, data []byte) error {
 		if !stop() {
 			<-over
 		}
-		_ = in.pipe.SetWriteDeadline(time.Time{}) // fails on a closed pipe
+		_ = in.pipe.SetWriteDeadline(time.Time{}) // fails harmlessly on a closed pipe
 	}()
 	for len(data) > 0 {
 		n, err := in.pipe.Write(data[:min(len(data), stdinPieceMax)])
@@ -130,11 +130,11 @@ func stdinClosed(at wire.Stdin) error {
 		With("stdin_offset", at.Offset)
 }
 
-// A command may start to read late.
+// feed writes on a goroutine, because a command may start to read late.
 func (in *stdin) feed(data []byte) {
 	in.turn <- struct{}{}
 	go func() {
-		_ = in.write(context.Background(), data) // the offset shows how much was taken
+		_ = in.write(context.Background(), data) // the offset shows how much was written
 		<-in.turn
 	}()
 }

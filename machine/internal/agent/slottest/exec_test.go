@@ -15,7 +15,7 @@ func TestACommandRunsInsideAsItsUser(t *testing.T) {
 	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
 	o := s.sh("user", `id -un; id -gn; pwd; hostname; cat /etc/hostname /proc/1/comm; echo $HOME $USER $SHELL; ls /proc/self/fd | wc -l; echo err >&2`)
-	// ls opens the directory that it lists, too.
+	// The count of open files includes the directory of ls.
 	want := "user\nuser\n/\nbox-a\nbox-a\ninit\n/home/user user /bin/bash\n4\n"
 	if o.stdout != want || o.stderr != "err\n" || *o.record.ExitCode != 0 {
 		t.Fatalf("got %q %q %+v", o.stdout, o.stderr, o.record)
@@ -72,7 +72,7 @@ func TestTheSameIDRunsOnce(t *testing.T) {
 func TestTimeoutAndCancelReachTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	s := newSlot(t, "").start().claim("a")
-	// The leader exits on SIGTERM; its child must be killed. The setsid process stays.
+	// The leader exits on SIGTERM, and its child must be killed. The setsid process keeps running.
 	line := `trap 'exit 7' TERM; (trap '' TERM; exec sleep 1000) & setsid sleep 2000 & wait`
 	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", line}, TimeoutMS: 5000, KillGraceMS: 300}) // enough time for all to start
 	if r := s.follow(id, "").record; !r.TimedOut || *r.ExitCode != 7 {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// The kernel would silently detach mounts of another mount namespace.
+// The agent must refuse: the kernel would silently detach mounts of another mount namespace.
 func TestMountPointsAreNeitherRemovedNorMoved(t *testing.T) {
 	t.Parallel()
 	s := newSlot(t, "")

@@ -204,7 +204,7 @@ func TestACheckpointRestoresCommandsOutputAndANewIncarnation(t *testing.T) {
 
 func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
-	// The first bytes could be evicted before the last reader connects.
+	// Without /tmp/go, the first bytes could be evicted before the last reader connects.
 	id := s.exec(wire.ExecRequest{Argv: []string{"sh", "-c", "while [ ! -e /tmp/go ]; do sleep 0.05; done; exec yes"}, TimeoutMS: 180_000})
 	slow := make([]*http.Response, 10)
 	for i := range slow {
@@ -223,7 +223,7 @@ func TestYesWithoutReaderAndWithSlowReadersCostsNoMemory(t *testing.T) {
 	for end := time.Now().Add(2 * time.Minute); r.StdoutBytes < said && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		s.expect(200, "GET", "/exec/"+id, nil, &r)
 	}
-	// The guest cannot see the agent: read the whole machine's memory.
+	// The guest cannot see the agent, so the test reads the machine's whole memory.
 	o := s.sh("root", `awk '/MemTotal|MemFree|^Cached/ {print $2}' /proc/meminfo`)
 	t.Logf("meminfo %q", o.stdout)
 	if r.StdoutBytes < said || r.State != "running" {

@@ -12,7 +12,7 @@ func TestAUserWhoStopsStartsHarmsNothingElse(t *testing.T) {
 	s := newSlot(t, "").start().claim("a")
 	neighbour := s.exec(wire.ExecRequest{User: "root", Argv: []string{"sh", "-c", "echo ready; until [ -e /root/ask ]; do sleep 0.1; done; echo unharmed"}})
 	s.awaitOutput(neighbour)
-	// Processes are stopped once they have dropped root, mostly before their execve.
+	// The stopper hits processes after they have dropped root, mostly before their execve.
 	stopper := s.exec(wire.ExecRequest{User: "user", Argv: []string{"bash", "-c", "echo ready; while :; do kill -STOP -1; done"}})
 	s.awaitOutput(stopper)
 	stopped := 0

@@ -15,14 +15,14 @@ type Layout struct {
 	Volumes   string // bound to /volumes if it exists
 }
 
-// The guest gets them without the agent's mounts below /sys.
+// The guest gets the sandbox's /dev and /sys, without the agent's mounts below /sys.
 var bound = []struct {
 	name  string
 	flags uintptr
 }{{"dev", unix.MS_BIND | unix.MS_REC}, {"sys", unix.MS_BIND}}
 
-// PID 1 mounts by itself: proc shows the PID namespace of the mounting process. It ignores SIGCHLD, so the kernel reaps
-// orphans.
+// adoptProgram is the program of the guest's init. Init mounts the tree itself, because proc shows the PID namespace
+// of the mounting process. Init ignores SIGCHLD, so the kernel reaps orphans.
 func adoptProgram(l Layout, program int) ([]byte, error) {
 	m := newInit(program)
 	m.mount(l.ClaimRoot, l.ClaimRoot, "", unix.MS_BIND|unix.MS_REC, "", false)
@@ -66,7 +66,7 @@ func (m *mounter) bindState(l Layout) {
 	tmp := l.ClaimRoot + "/tmp"
 	m.mount(l.State+"/"+identity.Tmp, tmp, "", unix.MS_BIND, "", false)
 	m.mount("", tmp, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV, "", true)
-	// Without it the guest reads the kernel's boot id, which a fork shares.
+	// Without this mount the guest would read the kernel's boot id, which a fork shares.
 	m.mount(l.State+"/"+identity.BootID, l.ClaimRoot+"/proc/sys/kernel/random/boot_id", "", unix.MS_BIND, "", true)
 }
 

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrBroken: the spawner or the guest's init is gone. A new spawner must adopt the tree.
+// ErrBroken means that the spawner or the guest's init is gone. A new spawner must adopt the tree.
 var ErrBroken = errors.New("the guest's first process is gone")
 
-// ErrRefused is an ErrBroken of a start that did not happen.
+// ErrRefused is an ErrBroken of a start that made no process, so the start can be repeated.
 var ErrRefused = fmt.Errorf("%w: no process was made", ErrBroken)
 
-// StartError's PID, unless 0, must be reaped.
+// StartError is a failed start. The caller must reap PID, unless it is 0.
 type StartError struct {
 	Stage uint32
 	Errno syscall.Errno
@@ -29,7 +29,7 @@ type StartError struct {
 
 func (e *StartError) Error() string { return fmt.Sprintf("stage %d: %v", e.Stage, e.Errno) }
 
-// Spawner is the agent's side of the process.
+// Spawner is the agent's side of the spawner process and its workers.
 type Spawner struct {
 	PID     int   // of the spawner process, which exits once the workers wait
 	Guest   int   // pid of the guest's init in the agent's namespace; 0 before Adopt
@@ -41,7 +41,7 @@ type Spawner struct {
 	OnLate func(pid int)
 }
 
-// The worker's unfinished child shares its name.
+// The worker's child has the same name until it executes a program.
 type workerConn struct {
 	socket int
 	pid    int
@@ -74,7 +74,7 @@ func Launch(binary string, layout Layout) (*Spawner, error) {
 
 func tune(pair [2]int) {
 	for _, fd := range pair {
-		// With smaller buffers a large start fails with EMSGSIZE.
+		// With smaller buffers the request of a large start fails with EMSGSIZE.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 2*messageBytesMax)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 2*messageBytesMax)
 	}
@@ -101,10 +101,11 @@ func launch(binary string, layout Layout, sockets []uintptr) (int, error) {
 	return pid, nil
 }
 
-// Prepare forks the workers, which inherit current limits and cgroup.
+// Prepare forks the workers, which inherit the spawner's current limits and cgroup.
 func (s *Spawner) Prepare() error { return sendMessage(s.all[0], []byte{messagePrepare}, nil) }
 
-// Adopt makes the claimed tree the guest's root, and returns it in the guest's view, with its mounts.
+// Adopt makes the claimed tree the guest's root. It returns a descriptor of the root in the guest's view, with the
+// guest's mounts.
 func (s *Spawner) Adopt() (rootFD int, err error) {
 	if err := sendMessage(s.all[1], make([]byte, headerBytes), nil); err != nil {
 		return -1, err
@@ -113,7 +114,7 @@ func (s *Spawner) Adopt() (rootFD int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	_ = unix.Shutdown(s.all[0], unix.SHUT_RDWR) // skips a warm-up that has not begun: it would only compete now
+	_ = unix.Shutdown(s.all[0], unix.SHUT_RDWR) // skips a warm-up that has not begun, which would now compete for the processor
 	if answer.stage != StageSpawned {
 		return -1, &StartError{Stage: answer.stage, Errno: syscall.Errno(answer.errno)}
 	}
@@ -173,7 +174,7 @@ func (s *Spawner) receive(fd int) (reply, []int, error) {
 	return r, fds, err
 }
 
-// Start blocks its thread until the program runs: no goroutine switch delays the answer.
+// Start blocks its thread until the program runs, so that no goroutine switch delays the reply.
 func (s *Spawner) Start(c *Command) (Started, error) {
 	if ArgumentBytes(c.Argv, c.Env) > ArgumentBytesMax || len(c.Groups) > groupsMax {
 		return Started{}, &StartError{Stage: StageExec, Errno: syscall.E2BIG}
@@ -215,14 +216,14 @@ func startedOf(r reply) (Started, error) {
 		return Started{PID: int(r.pid), GuestPID: int(r.guestPID)}, nil
 	}
 	errno := syscall.Errno(r.errno)
-	// The init of the PID namespace has died.
+	// ENOMEM means that the init of the PID namespace has died.
 	if r.stage == StageFork && r.pid == 0 && errno == syscall.ENOMEM {
 		return Started{}, ErrRefused
 	}
 	return Started{}, &StartError{Stage: r.stage, Errno: errno, PID: int(r.pid)}
 }
 
-// Close ends the spawner and its workers, not the guest's init.
+// Close ends the spawner and its workers, but not the guest's init.
 func (s *Spawner) Close() {
 	for _, fd := range s.all {
 		// A thread may still wait on the descriptor, whose number must not be reused.
@@ -230,7 +231,7 @@ func (s *Spawner) Close() {
 	}
 }
 
-// Release follows Close; no Start may be running.
+// Release closes the sockets. It must follow Close, and no Start may be running.
 func (s *Spawner) Release() {
 	s.late.Wait()
 	closeAll(s.all)

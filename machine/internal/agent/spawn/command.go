@@ -9,7 +9,7 @@ import (
 
 const descriptorsMax = 65536
 
-// The Go runtime raises only the soft limit.
+// The hard limit is unchanged, because the Go runtime raises only the soft limit.
 var limitHard = func() uint64 {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
@@ -23,7 +23,8 @@ func programOf(c *Command) ([]byte, error) {
 	for index, to := range []uintptr{1, 2, 0}[:len(c.descriptors())] {
 		b.add(StageFork, false, unix.SYS_DUP3, passed(index), number(to), number(0))
 	}
-	// Close before any path of the caller is resolved, or /proc/self/fd would lead to the worker's descriptors.
+	// Descriptors are closed before a path of the caller is resolved. Otherwise /proc/self/fd would lead to the
+	// worker's descriptors.
 	b.add(StageFork, false, unix.SYS_CLOSE_RANGE, numbers(3, 0x7fffffff, 0)...)
 	b.add(StageFork, false, unix.SYS_SETSID)
 	if c.Terminal {
@@ -41,7 +42,7 @@ func programOf(c *Command) ([]byte, error) {
 	return b.build()
 }
 
-// They become 1, 2 and 0; without the last, stdin stays /dev/null.
+// descriptors become 1, 2 and 0 of the command. Without the last one, stdin remains /dev/null.
 func (c *Command) descriptors() []int {
 	if c.Stdin < 0 {
 		return []int{c.Stdout, c.Stderr}
@@ -67,12 +68,12 @@ func (b *builder) credentials(c *Command) {
 	b.add(StageCredentials, false, unix.SYS_SETRESUID, numbers(uintptr(c.UID), uintptr(c.UID), uintptr(c.UID))...)
 }
 
-// Signals are blocked from the fork to this step.
+// unblock ends the blocking of signals that began at the fork.
 func (b *builder) unblock() {
 	b.add(StageFork, false, unix.SYS_RT_SIGPROCMASK, number(unix.SIG_SETMASK), b.words(0), number(0), number(8))
 }
 
-// An empty element of PATH is the current directory.
+// candidatesOf returns the paths to try. An empty element of PATH means the current directory.
 func candidatesOf(program, path string) []string {
 	if program == "" {
 		return nil

@@ -13,7 +13,7 @@ func runtimeBeforeFork()
 //go:linkname runtimeAfterFork syscall.runtime_AfterFork
 func runtimeAfterFork()
 
-// The first version of clone3's argument.
+// cloneArgs is the first version of clone3's argument.
 type cloneArgs struct {
 	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
 }
@@ -21,12 +21,12 @@ type cloneArgs struct {
 // rawVfork returns twice; in the child pid is 0.
 func rawVfork(args *cloneArgs, size uintptr) (pid, errno uintptr)
 
-// The kernel resets all signal handlers at once, instead of sixty calls by the runtime.
+// CLONE_CLEAR_SIGHAND makes the kernel reset all signal handlers at once, instead of sixty calls by the runtime.
 const vforkFlags = unix.CLONE_VFORK | unix.CLONE_VM | unix.CLONE_CLEAR_SIGHAND
 
 const descriptorsPassedMax = 3
 
-// The child shares the parent's memory and reports by writing here.
+// fork is the state of one start. The child shares the parent's memory, and reports by writing to the fields.
 type fork struct {
 	clone       cloneArgs
 	at          uintptr // address of the program
@@ -41,7 +41,7 @@ type fork struct {
 // All functions below run without a Go runtime: in a child between vfork and execve, or in a forked worker. They must
 // not allocate or grow their stack.
 
-// Offsets in the program at that address become pointers, in place.
+// start runs the program at the address `at`. Offsets in the program become pointers, in place.
 //
 //go:noinline
 //go:norace
@@ -57,7 +57,7 @@ func (f *fork) start(at uintptr) reply {
 		return reply{stage: StageFork, errno: uint32(errno)}
 	}
 	if f.failed {
-		// The reaper drops the exit of this pid.
+		// The child has exited. The reaper drops the exit of this pid.
 		return reply{pid: int32(pid), guestPID: f.guestPID, stage: f.stage, errno: f.errno}
 	}
 	return reply{pid: int32(pid), guestPID: f.guestPID, stage: StageSpawned}
@@ -103,7 +103,8 @@ func relocateArray(base uintptr, offset uint64) {
 	}
 }
 
-// A slice outlives the call, or a worker never collects.
+// The memory is not collected meanwhile: the caller's slice outlives the call, or a worker runs, which never
+// collects.
 //
 //go:norace
 //go:nosplit
@@ -112,7 +113,7 @@ func address(base uintptr, offset uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&at))
 }
 
-// After rawVfork the parent must not use a local: the child has overwritten them.
+// After rawVfork the parent must not use a local variable, because the child has overwritten them.
 //
 //go:noinline
 //go:norace
@@ -162,7 +163,7 @@ func (f *fork) place(s *step) {
 	}
 }
 
-// As in execvp, missing candidates are skipped, and EACCES is remembered.
+// As in execvp, missing candidates are skipped. EACCES is reported if no other candidate can be executed.
 //
 //go:noinline
 //go:norace

@@ -11,7 +11,7 @@ import (
 )
 
 // A worker, and a child before execve, may call assembly, and code that neither allocates, grows its stack nor uses the
-// runtime.
+// Go runtime.
 var allowed = regexp.MustCompile(`^(` +
 	`github\.com/berth-dev/berth/machine/internal/agent/(spawn|rehearse)\.\S+` +
 	`|(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall\w*(\.abi0)?|internal/runtime/syscall/linux\.Syscall6(\.abi0)?` + // assembly or a frame
@@ -27,7 +27,7 @@ var (
 	named        = regexp.MustCompile(`^(\S+)\(SB\)$`)
 )
 
-// A call through a register has the operand as its name.
+// A call through a register is listed by its operand.
 func calls(t *testing.T, binary string) map[string][]string {
 	t.Helper()
 	listing, err := exec.Command("go", "tool", "objdump", "-s", `agent/(spawn|rehearse)\.|^(syscall|golang\.org/x/sys/unix)\.[rR]awSyscall|^internal/runtime/syscall`, binary).Output()

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A short process in the guest's mount namespace has the opened target as working directory: renames cannot redirect
-// the mount.
+// A short-lived process in the guest's mount namespace mounts a volume. Its working directory is the opened target,
+// so renames cannot redirect the mount.
 
-// MountVolume binds /volumes/<place>.
+// MountVolume binds /volumes/<place> to directory.
 func (s *Spawner) MountVolume(place, directory int) (Started, error) {
 	return s.inPlace(directory, func(b *builder) {
 		b.add(StageMount, false, unix.SYS_MOUNT, b.text("/volumes/"+strconv.Itoa(place)), b.text("."), b.text(""), number(unix.MS_BIND), b.text(""))
 	})
 }
 
-// UnmountVolume returns EBUSY for a used mount, unless detach is set.
+// UnmountVolume returns EBUSY for a mount in use, unless detach is set.
 func (s *Spawner) UnmountVolume(directory int, name string, detach bool) (Started, error) {
 	flags := uintptr(unix.UMOUNT_NOFOLLOW)
 	if detach {

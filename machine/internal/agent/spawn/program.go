@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// A program is all that a new process does before it executes another one. It is one block: its process must not
-// allocate.
+// A program is the list of system calls that a new process makes before it executes a file. It is one block of
+// memory, because the process must not allocate.
 //
 //	header | steps | data that steps point to
 
@@ -74,7 +74,7 @@ func (b *builder) add(stage uint32, soft bool, nr uintptr, args ...argument) {
 	b.steps = append(b.steps, s)
 }
 
-// bytes are aligned to 8.
+// bytes adds data at an offset that is a multiple of 8.
 func (b *builder) bytes(p []byte) argument {
 	for len(b.data)%8 != 0 {
 		b.data = append(b.data, 0)
@@ -102,7 +102,7 @@ func (b *builder) text(s string) argument {
 	return argument{value: uintptr(at), pointer: true}
 }
 
-// Offsets are stored plus 1, since 0 ends the array.
+// texts stores offsets plus 1, because 0 ends the array.
 func (b *builder) texts(list []string) uint64 {
 	array := make([]uint64, 0, len(list)+1)
 	for _, s := range list {
@@ -111,7 +111,7 @@ func (b *builder) texts(list []string) uint64 {
 	return uint64(b.words(append(array, 0)...).value) + 1
 }
 
-// Offsets in data (plus 1 in arrays and the header) become offsets from the header.
+// build converts offsets in data (plus 1 in arrays and the header) to offsets from the header.
 func (b *builder) build() ([]byte, error) {
 	if b.failed != nil {
 		return nil, b.failed

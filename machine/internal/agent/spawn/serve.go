@@ -16,11 +16,12 @@ import (
 
 const (
 	devNullFD = 0
-	// The spawner's own, then one per worker.
+	// The spawner's own socket. The sockets of the workers follow.
 	firstSocketFD = 3
 )
 
-// ServeSpawner takes the number of workers and the Layout as JSON. It returns after the warm-up.
+// ServeSpawner is the spawner process. args are the number of workers and the Layout as JSON. It returns after the
+// warm-up.
 func ServeSpawner(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("spawner: %d arguments", len(args))
@@ -30,7 +31,7 @@ func ServeSpawner(args []string) error {
 	if err = errors.Join(err, json.Unmarshal([]byte(args[1]), &layout)); err != nil || workers < 1 {
 		return fmt.Errorf("spawner: arguments: %w", err)
 	}
-	// The heap is a few hundred KiB, and each worker has a copy.
+	// No garbage is collected: the heap has only a few hundred KiB, and each worker has a copy.
 	debug.SetGCPercent(-1)
 	unix.Umask(0o022) // the umask of every command
 	for i := range workers + 1 {

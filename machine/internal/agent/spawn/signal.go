@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signal uses a child in the guest's PID namespace: the sandbox's kernel does not map pids. The caller must reap ended,
-// unless 0.
+// Signal sends the signal from a child in the guest's PID namespace, because the sandbox's kernel does not map pids.
+// The caller must reap ended, unless it is 0.
 func (s *Spawner) Signal(guestPID int, signal syscall.Signal) (ended int, err error) {
-	// kill treats 0 and negative pids as groups or all processes.
+	// kill treats 0 and negative pids as groups or all processes, so they are refused.
 	if guestPID <= 1 || signal < 1 || signal > 64 {
 		return 0, &StartError{Stage: StageSignal, Errno: syscall.EINVAL}
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/berth-dev/berth/machine/internal/sealed"
 )
 
-// PID 1 only exists: a Go program would cost the guest several MiB and threads.
+// The guest's PID 1 only sleeps, so it is a few instructions. A Go program would cost the guest several MiB and
+// threads.
 func sleeperFD() (int, error) {
 	return sealed.FD("init", sleeperELF(sleeperCode, sleeperMachine))
 }

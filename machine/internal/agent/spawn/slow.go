@@ -15,24 +15,24 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/procfs"
 )
 
-// A guest that stops a child before execve blocks its worker in vfork. So after lookSeconds of silence a stopped child
-// is killed, and any other after answerSecondsMax, as on a stalled host.
+// If the guest stops a child before execve, the child's worker is blocked in vfork. So a stopped child is killed
+// after lookSeconds without a reply. Any other child, as on a stalled host, is killed after answerSecondsMax.
 const (
 	lookSeconds      = 1
 	answerSecondsMax = 20
-	// A child that waits for a disk cannot be killed, so Start gives up.
+	// A child that waits for a disk cannot be killed, so Start gives up after this time.
 	gaveUpSeconds = 5
 	freeMax       = answerSecondsMax * time.Second
 )
 
 var errSilent = errors.New("the spawner does not answer")
 
-// The caller must reap pid, unless 0.
+// tooSlow is the error of a start that took too long. The caller must reap pid, unless it is 0.
 func tooSlow(pid int32) error {
 	return &StartError{Stage: StageSlow, Errno: syscall.ETIMEDOUT, PID: int(pid)}
 }
 
-// The guest cannot delay this answer: none of its processes runs yet.
+// receiveSoon kills no process: the guest cannot delay this reply, because no guest process runs yet.
 func (s *Spawner) receiveSoon(socket int) (reply, []int, error) {
 	for looks := 0; ; looks++ {
 		r, fds, err := s.receive(socket)
@@ -107,7 +107,7 @@ func killUnfinished(worker workerConn, anyway bool) (killed []int) {
 		if err != nil {
 			continue
 		}
-		// The pid may have been reused before the pidfd was opened.
+		// The pid may have been reused before the pidfd was opened, so the process is checked again.
 		if slices.Contains(unfinished(worker, anyway), pid) && unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) == nil {
 			log.Printf("process %d has not become its program and is killed", pid)
 			killed = append(killed, pid)
@@ -119,10 +119,10 @@ func killUnfinished(worker workerConn, anyway bool) (killed []int) {
 
 const nameBytes = 16
 
-// Children keep the worker's name until they execute a program.
+// workerName is also the name of the worker's child until the child executes a program.
 func workerName(number int) string { return "agent-worker-" + strconv.Itoa(number) }
 
-// A guest's program with the worker's name counts too.
+// unfinished also returns a guest's program with the worker's name.
 func unfinished(worker workerConn, all bool) (pids []int) {
 	self := strconv.Itoa(os.Getpid())
 	procfs.Visit(func(pid int, read func(file string) ([]byte, error)) {

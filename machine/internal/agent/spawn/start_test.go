@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// The child shares the memory of a running Go runtime until execve.
+// Prepares the Go runtime, whose memory the child shares until execve.
 func startHere(t *testing.T, c *Command) reply {
 	t.Helper()
 	program, err := programOf(c)

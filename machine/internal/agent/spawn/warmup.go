@@ -9,10 +9,10 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// Init, the first command, and a child of that.
+// Init, the first command, and a child of that command.
 const rehearsed = 3
 
-// The agent closes the socket when it has a guest.
+// The agent closes the socket when it has adopted a guest. Then the warm-up is skipped.
 func warmUpIfIdle(socket, program int) {
 	if !readable(socket, rehearse.Quiet) {
 		rehearseProcesses(program)
@@ -28,7 +28,7 @@ func readable(socket int, within time.Duration) bool {
 	}
 }
 
-// The sandbox's kernel reuses the memory of ended processes; allocating it is the slowest part of a start.
+// The sandbox's kernel reuses the memory of ended processes. Allocating this memory is the slowest part of a start.
 func rehearseProcesses(program int) {
 	m := newInit(program)
 	m.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "", false)
@@ -43,7 +43,7 @@ func rehearseProcesses(program int) {
 		}
 	}
 	for _, pid := range started {
-		_ = unix.Kill(pid, unix.SIGKILL) // a failed one has already exited
+		_ = unix.Kill(pid, unix.SIGKILL) // a process whose start failed has already exited
 	}
 	for _, pid := range started {
 		for {

@@ -1,5 +1,5 @@
-// Package spawn starts the guest's processes by workers without keys or files of the agent, since they block in vfork.
-// They are in the guest's mount and PID namespaces; the agent stays invisible.
+// Package spawn starts the guest's processes by workers, which block in vfork and have no keys or files of the
+// agent. The processes are in the guest's mount and PID namespaces, where the agent is invisible.
 package spawn
 
 import (
@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// A request is one datagram.
+// A request is one datagram, so its size is limited.
 const (
 	ArgumentBytesMax = 128 << 10                 // argv and env, plus 8 bytes per pointer
 	messageBytesMax  = ArgumentBytesMax + 48<<10 // a multiple of 8
@@ -25,10 +25,10 @@ const (
 	StageSlow // killed, because it did not execute its program in time
 )
 
-// The spawner gets no other message.
+// messagePrepare is the only message to the spawner.
 const messagePrepare = 2
 
-// Command's paths depend on the guest's view.
+// Command is a program to start. Its paths are resolved in the guest's view.
 type Command struct {
 	Argv          []string
 	Env           []string
@@ -40,11 +40,11 @@ type Command struct {
 	Stdin, Stdout int    // descriptors of the caller; Stdin -1 is /dev/null
 	Stderr        int
 	Terminal      bool // makes Stdin the controlling terminal
-	// Meanwhile runs during the start, when the descriptors may be closed.
+	// Meanwhile is called during the start. It may close the descriptors.
 	Meanwhile func()
 }
 
-// Started has the pids in both namespaces.
+// Started has the pids of a process in the agent's and in the guest's PID namespace.
 type Started struct {
 	PID      int
 	GuestPID int
@@ -57,7 +57,7 @@ type reply struct {
 
 const replyBytes = 16
 
-// Both sides are the same binary.
+// decodeReply needs no version, because both sides are the same binary.
 func decodeReply(b []byte) (reply, error) {
 	if len(b) != replyBytes {
 		return reply{}, errors.New("spawner: reply of a wrong size")
@@ -66,7 +66,7 @@ func decodeReply(b []byte) (reply, error) {
 	return reply{pid: int32(at(0)), guestPID: int32(at(1)), stage: at(2), errno: at(3)}, nil
 }
 
-// ArgumentBytes counts against ArgumentBytesMax.
+// ArgumentBytes is the size that ArgumentBytesMax limits.
 func ArgumentBytes(argv, env []string) int {
 	n := 0
 	for _, list := range [][]string{argv, env} {

@@ -10,14 +10,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/agent/rehearse"
 )
 
-// A Go runtime's monitor would wake every 20 µs during a start. A fork without the spawner's other threads costs
-// nothing while it waits.
+// worker is a fork without the spawner's other threads, so it costs nothing while it waits. The monitor of a Go
+// runtime would wake every 20 µs during a start.
 type worker struct {
 	socket  uintptr
 	name    [nameBytes]byte
 	close   []uintptr // descriptors of other workers
 	adopt   uintptr   // address of the program that makes the guest; 0: another worker has it
-	sleeper uintptr   // descriptor that this program executes
+	sleeper uintptr   // descriptor of the file that the program at adopt executes
 	text    []rehearse.Range
 	program []uint64
 	control [8]uint64
@@ -39,7 +39,7 @@ func newWorker(number, socket int, others []int) *worker {
 	return w
 }
 
-// It becomes a child of the agent.
+// launch makes the worker a child of the agent.
 func (w *worker) launch() error {
 	w.fork.clone = cloneArgs{flags: unix.CLONE_PARENT}
 	runtimeBeforeFork()
@@ -67,7 +67,7 @@ func forkWorker(w *worker) (pid, errno uintptr) {
 //go:norace
 //go:nosplit
 func (w *worker) live() {
-	// Children keep this name until they execute a program: `unfinished` finds them by it.
+	// Children have this name until they execute a program: `unfinished` finds children by it.
 	syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&w.name)), 0)
 	for i := range w.close {
 		syscall.RawSyscall(unix.SYS_CLOSE, w.close[i], 0, 0)
@@ -87,7 +87,8 @@ func (w *worker) live() {
 	exitChild(0)
 }
 
-// Pages of code are mapped per process.
+// rehearse maps pages of code in advance, because they are mapped per process. A message skips the rest of the pause
+// and the mapping.
 //
 //go:noinline
 //go:norace
@@ -102,7 +103,7 @@ func (w *worker) rehearse() {
 	}
 }
 
-// Init stays a child of this worker, which does not reap it.
+// makeGuest starts the guest's init, which remains a child of this worker. The worker does not reap it.
 //
 //go:noinline
 //go:norace
@@ -116,8 +117,8 @@ func (w *worker) makeGuest() bool {
 	return w.send(0) && w.answer.stage == StageSpawned
 }
 
-// The first message has the pidfd of the guest's init, in whose PID namespace children are born. The reply carries the
-// worker's root.
+// The first message has the pidfd of the guest's init, whose namespaces the worker enters for its children. The
+// reply has a descriptor of the worker's root.
 //
 //go:noinline
 //go:norace
@@ -154,7 +155,7 @@ type passing struct {
 //go:nosplit
 func passingBytes(count int) int { return int(unsafe.Offsetof(passing{}.fds)) + 4*count }
 
-// false: the agent closed the socket or sent an invalid message.
+// receive returns false if the agent closed the socket or sent an invalid message.
 //
 //go:noinline
 //go:norace

@@ -8,13 +8,13 @@ import (
 	"github.com/berth-dev/berth/machine/internal/wire"
 )
 
-// A reader that resumes before these has missed some.
+// Only the newest events within these limits are stored. A reader that resumes before them has missed events.
 const (
 	eventsMax = 8192
 	bytesMax  = 512 << 10
 )
 
-// An event's offset is the next event's number, where a reader resumes.
+// An event's offset is the number of the next event. A reader that resumes there misses none.
 type events struct {
 	mu     sync.Mutex
 	notice output.Notice
@@ -43,7 +43,7 @@ func (e *events) add(event wire.WatchEvent) {
 	e.notice.Wake()
 }
 
-// begin is later than offset if events were dropped.
+// from returns the events after offset. begin is later than offset if events were dropped.
 func (e *events) from(offset int64) (lines [][]byte, begin int64, ended bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 const (
 	watchesMax = 64
-	// Without readers.
+	// How long a watch without readers continues.
 	kept           = 10 * time.Minute
 	heartbeatEvery = 15 * time.Second
 )
@@ -26,7 +26,8 @@ type Manager struct {
 	watches map[string]*watch
 }
 
-// Request without an ID begins a watch; Offset is of the last event received.
+// Request resumes the watch with ID after the last event received, whose offset is Offset. Without an ID it begins a
+// watch.
 type Request struct {
 	Path      string
 	Recursive bool
@@ -100,7 +101,7 @@ func (m *Manager) drop(w *watch) {
 	w.close()
 }
 
-// Close keeps the watch for a resume.
+// Close ends the reader. The watch continues for a while, so that a reader can resume.
 func (r *Reader) Close() {
 	m, w := r.manager, r.watch
 	m.mu.Lock()
@@ -126,7 +127,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 	beat := time.NewTicker(heartbeatEvery)
 	defer beat.Stop()
 	for {
-		// Before reading, as Notice requires.
+		// Next is called before the read, as Notice requires.
 		changed := w.events.notice.Next()
 		ended, err := r.sendNew(send)
 		if err != nil || ended {
@@ -150,7 +151,7 @@ func (r *Reader) Run(ctx context.Context, send func([]byte) error, flush func() 
 func (r *Reader) sendNew(send func([]byte) error) (ended bool, err error) {
 	lines, from, ended := r.watch.events.from(r.offset)
 	if from > r.offset {
-		// The reader is too slow.
+		// The reader is too slow and has missed events.
 		if err := send(encode(wire.WatchEvent{Type: wire.WatchOverflow, Offset: &from, Why: wire.WatchEvents})); err != nil {
 			return false, err
 		}

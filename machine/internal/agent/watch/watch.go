@@ -19,7 +19,7 @@ import (
 const (
 	directoriesMax = 4096 // per watch
 	namesMax       = 100_000
-	// The kernel merges repeated events of one file.
+	// The pause between reads. The kernel merges repeated events of one file meanwhile.
 	gather = 20 * time.Millisecond
 
 	wanted = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
@@ -38,8 +38,8 @@ type watch struct {
 	kernel    *os.File // inotify
 
 	directories map[int32]string // paths by watch descriptor; this and the following fields belong to run
-	// The kernel may report creations of found names again. They move to earlier when the queue is empty, then are
-	// forgotten.
+	// found has names that were reported from a listing, because the kernel may report their creation again. When the
+	// queue is empty, found becomes earlier, and the previous earlier is dropped.
 	found, earlier map[string]bool
 	tooMany        bool
 
@@ -86,7 +86,7 @@ func (w *watch) run() {
 		if !w.take(buffer[:n]) {
 			return
 		}
-		if n < len(buffer)-unix.SizeofInotifyEvent-unix.NAME_MAX-1 { // queue is empty
+		if n < len(buffer)-unix.SizeofInotifyEvent-unix.NAME_MAX-1 { // the kernel's queue is empty
 			w.earlier, w.found = w.found, map[string]bool{}
 		}
 		time.Sleep(gather)
@@ -166,7 +166,7 @@ func (w *watch) changed(below, change string, isDirectory bool) {
 			w.unwatched()
 		}
 	case wire.WatchDeleted:
-		w.leave(below) // the kernel would keep watching a directory that was moved away
+		w.leave(below) // otherwise the kernel would continue to watch a directory that was moved away
 	}
 }
 
@@ -178,7 +178,7 @@ func (w *watch) tell(below, change string, isDirectory bool) {
 	w.events.add(wire.WatchEvent{Type: wire.WatchChange, Path: w.path + strings.Join(parts, "/"), Change: change, IsDirectory: &isDirectory})
 }
 
-// New directories may be unknown, so the tree is walked again.
+// handleOverflow walks the tree again, because events of new directories may be lost.
 func (w *watch) handleOverflow() {
 	w.events.add(wire.WatchEvent{Type: wire.WatchOverflow, Why: wire.WatchEvents})
 	if w.recursive {
@@ -208,7 +208,7 @@ func (w *watch) enter(below string, tell bool) error {
 	return w.watch(fd, below, tell)
 }
 
-// The kernel watches the directory before it is listed: no change is missed.
+// watch lets the kernel watch the directory before it lists the directory, so that no change is missed.
 func (w *watch) watch(fd int, below string, tell bool) error {
 	if len(w.directories) >= directoriesMax {
 		w.unwatched()
@@ -243,7 +243,8 @@ func (w *watch) watch(fd int, below string, tell bool) error {
 	return nil
 }
 
-// The directory may have no name, and a deleted one must not be kept open.
+// add watches the working directory ".", because the directory may have no name. The working directory then changes
+// back, because a deleted directory must not be kept open.
 func (w *watch) add(fd int) (descriptor int, err error) {
 	if err := unix.Fchdir(fd); err != nil {
 		return 0, err
@@ -295,7 +296,7 @@ func (w *watch) leave(below string) {
 		if directory != below && !strings.HasPrefix(directory, below+"/") {
 			continue
 		}
-		// Deleting a directory removes its watch.
+		// The error is ignored: deleting a directory removes its watch.
 		_ = w.control(func(kernel int) error {
 			_, err := unix.InotifyRmWatch(kernel, uint32(descriptor))
 			return err

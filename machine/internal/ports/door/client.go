@@ -2,7 +2,8 @@ package door
 
 import "net/netip"
 
-// ClientGroup is one client: an IPv6 network gives each computer 2^64 addresses.
+// ClientGroup returns the address under which a client's limits are counted. All addresses of an IPv6 /64 are one
+// client, because a computer can use 2^64 of them.
 func ClientGroup(address netip.Addr) netip.Addr {
 	if address.Is4() || !address.IsValid() {
 		return address

@@ -18,16 +18,16 @@ const (
 	Link     Kind = "link"
 )
 
-// Shown has the target that remains for the app.
+// Shown is the result of Show. Target is the request's target without the credential, for the app.
 type Shown struct {
 	Credentials []Credential // to be tried in this order
 	Target      string
 }
 
 const (
-	// CookieName is accepted only from this exact host, over TLS.
+	// CookieName's prefix makes browsers accept the cookie only from this exact host, over TLS.
 	CookieName = "__Host-berth-port"
-	// PlainCookieName is for browsers without TLS, which refuse the other.
+	// PlainCookieName is for browsers without TLS, which refuse the __Host- prefix.
 	PlainCookieName = "berth-port"
 
 	tokenPrefix    = "sfp_"
@@ -38,10 +38,10 @@ const (
 	reservedPath   = "/__service"
 	callbackPath   = reservedPath + "/callback/"
 	linkPath       = reservedPath + "/link"
-	cookiesTried   = 32 // without TLS, another workspace may set more cookies of this name; a valid one among these is found
+	cookiesTried   = 32 // without TLS, another workspace may set more cookies of this name, so this many are tried
 )
 
-// Show tries a platform path, then a header, then cookies.
+// Show finds the credentials of a request. It looks in a platform path first, then in headers, then in cookies.
 func Show(request *httpwire.Request, cookieName string) (Shown, *Refusal) {
 	if isReserved(request.Target) {
 		return showByPath(request.Target)
@@ -83,7 +83,7 @@ func showByPath(target string) (Shown, *Refusal) {
 	return Shown{Credentials: []Credential{{Link, values.Get("t")}}}, nil
 }
 
-// After the secret comes the app's path, byte for byte.
+// The rest of the path after the secret is the app's path, byte for byte.
 func showCallback(rest string) (Shown, *Refusal) {
 	end := strings.IndexAny(rest, "/?")
 	if end < 0 {
@@ -99,7 +99,7 @@ func showCallback(rest string) (Shown, *Refusal) {
 	return Shown{[]Credential{{Callback, secret}}, target}, nil
 }
 
-// An Authorization header with another content is the app's.
+// An Authorization header without our token belongs to the app.
 func showToken(fields httpwire.Fields) (string, bool) {
 	if token, count := fields.Only(httpwire.ServiceToken); count > 0 {
 		return token, true
@@ -120,7 +120,7 @@ func bearerOfOurs(value string) (string, bool) {
 	return token, strings.EqualFold(scheme, "bearer") && strings.HasPrefix(token, tokenPrefix)
 }
 
-// Other shapes are refused without the cell.
+// A text of another shape is refused here, without a question to the cell.
 func isSecret(text, prefix string) bool {
 	if !strings.HasPrefix(text, prefix) || len(text) != len(prefix)+secretLength {
 		return false
@@ -153,7 +153,7 @@ func cookieValues(fields httpwire.Fields, name string) (values []string) {
 }
 
 func withoutCookie(value string) string {
-	if !strings.Contains(value, PlainCookieName) { // the end of both names
+	if !strings.Contains(value, PlainCookieName) { // both cookie names end with this text
 		return value
 	}
 	var kept []string
@@ -172,7 +172,7 @@ func setsOurCookie(value string) bool {
 	return name == CookieName || name == PlainCookieName
 }
 
-// SetCookie is for this host only; browsers send it from other sites only when a person follows a link.
+// SetCookie sets a cookie for this host only. Browsers send it from other sites only when a person follows a link.
 func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	rest := "=" + value + "; Path=/; Max-Age=" + strconv.Itoa(maxAgeSeconds) + "; HttpOnly; SameSite=Lax"
 	if public.Scheme == "https" {
@@ -181,7 +181,7 @@ func SetCookie(public Public, value string, maxAgeSeconds int) string {
 	return PlainCookieName + rest
 }
 
-// SafePath stays on this host, whatever the cell sends.
+// SafePath returns "/" for a path that would leave this host, so a redirect stays here whatever the cell sends.
 func SafePath(path string) string {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.HasPrefix(path, "/\\") {
 		return "/"

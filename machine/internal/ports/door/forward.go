@@ -12,8 +12,8 @@ type Public struct {
 	Client netip.Addr
 }
 
-// ForApp keeps the visitor's fields in order, without credentials and hop-by-hop fields, and with correct claims about
-// origin. The writer adds framing.
+// ForApp returns the fields for the app: the visitor's in order, without credentials and hop-by-hop fields, and with
+// correct claims about the origin. The caller adds the framing.
 func ForApp(request *httpwire.Request, credential Credential, public Public) httpwire.Fields {
 	fields := make(httpwire.Fields, 0, len(request.Fields)+4)
 	named := namedByConnection(request.Fields)
@@ -37,7 +37,7 @@ func appendKnown(fields httpwire.Fields, field httpwire.Field, request *httpwire
 	switch field.Known {
 	case httpwire.Host, httpwire.Expect:
 		return append(fields, field)
-	case httpwire.TE: // trailers are passed on; other codings are not requested
+	case httpwire.TE: // "trailers" is passed on; other codings are not requested
 		if strings.Contains(strings.ToLower(field.Value), "trailers") {
 			field.Value = "trailers"
 			return append(fields, field)
@@ -89,7 +89,7 @@ func isNamed(named []string, name string) bool {
 	return false
 }
 
-// A Referer becomes the URL that the app would have seen.
+// withoutSecrets replaces a Referer with a credential by the URL that the app would have seen.
 func withoutSecrets(referer, host string) string {
 	_, rest, found := strings.Cut(referer, "://")
 	if !found {
@@ -106,7 +106,7 @@ func withoutSecrets(referer, host string) string {
 	return referer[:len(referer)-len(rest)] + rest[:at] + shown.Target
 }
 
-// TargetForApp drops parameters with the credential, and keeps all other bytes.
+// TargetForApp removes parameters that contain the credential. All other bytes are unchanged.
 func TargetForApp(target string, credential Credential) string {
 	path, query, found := strings.Cut(target, "?")
 	if !found || !strings.Contains(query, credential.Value) {
@@ -144,7 +144,7 @@ func ForVisitor(fields httpwire.Fields) httpwire.Fields {
 	return kept
 }
 
-// Trailers must not change the meaning of a head.
+// Trailers keeps only unknown fields, because trailers must not change the meaning of the head.
 func Trailers(fields httpwire.Fields) httpwire.Fields {
 	kept := make(httpwire.Fields, 0, len(fields))
 	for _, field := range fields {
@@ -155,9 +155,9 @@ func Trailers(fields httpwire.Fields) httpwire.Fields {
 	return kept
 }
 
-// CheckOrigin protects the cookie: browsers treat all ports as one site, and add it to requests of other workspaces'
-// pages. A WebSocket needs the same origin, and a write proof of the same workspace. `no-referrer` hides an origin as
-// `null`, so an unreadable one is no proof.
+// CheckOrigin protects the cookie: browsers treat all ports as one site, and so add it to requests of other workspaces'
+// pages. A WebSocket needs the same origin; a write needs proof that the page is of the same workspace. `no-referrer`
+// makes the origin `null`, so an unreadable origin is no proof.
 func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public) *Refusal {
 	origin, origins := request.Fields.Only(httpwire.Origin)
 	switch {
@@ -173,13 +173,13 @@ func (n Names) CheckOrigin(request *httpwire.Request, place Place, public Public
 	return refuse(reasonOriginRefused)
 }
 
-// Browsers set Sec-Fetch-Site; pages cannot. `none` is a user's action, such as a bookmark.
+// isOwnPage trusts Sec-Fetch-Site, which browsers set and pages cannot. `none` is a user's action, such as a bookmark.
 func isOwnPage(fields httpwire.Fields) bool {
 	site, sites := fields.Only(httpwire.SecFetchSite)
 	return sites == 1 && (site == "same-origin" || site == "none")
 }
 
-// Apps use several ports of their workspace together.
+// isOfWorkspace accepts all ports of the workspace, because apps use several of them together.
 func (n Names) isOfWorkspace(origin, host string, place Place, public Public) bool {
 	name, found := strings.CutPrefix(origin, public.Scheme+"://")
 	from, ours := n.Place(name)

@@ -1,4 +1,4 @@
-// Package door judges requests without state or questions.
+// Package door checks requests by their content alone, without state and without the cell.
 package door
 
 import (
@@ -17,16 +17,17 @@ type Place struct {
 const (
 	hostIDLength = 26
 	portMax      = 65_535
-	// 128 bits leave two bits of the last letter zero.
+	// A host id has 128 bits in 26 letters of 5 bits, so the last two bits are zero.
 	hostIDLast = "aeimquy4"
 )
 
 type Names struct{ suffix string }
 
-// NewNames takes the domain without a port.
+// NewNames expects the domain without a port.
 func NewNames(portHost string) Names { return Names{"." + portHost} }
 
-// Place accepts one spelling: names that browsers treat as different origins must not reach the same workspace.
+// Place parses a host name. It accepts one spelling: names that browsers treat as different origins must not reach the
+// same workspace.
 func (n Names) Place(host string) (Place, bool) {
 	name, port, hasPort := strings.Cut(host, ":")
 	if hasPort && !isDecimal(port, portMax) {
@@ -42,7 +43,7 @@ func (n Names) Place(host string) (Place, bool) {
 	}
 	place := Place{HostID: id}
 	place.Port, _ = strconv.Atoi(number)
-	return place, place.Port != wire.AgentPort // the agent's port belongs to no app
+	return place, place.Port != wire.AgentPort // the agent's port is not open to visitors
 }
 
 func isDecimal(text string, most int) bool {

@@ -64,7 +64,7 @@ var codes = map[int]struct {
 	504: {"timeout", true},
 }
 
-// Page is HTML if the request accepts it, else JSON.
+// Page returns HTML if the request accepts it, otherwise JSON.
 func (r *Refusal) Page(wantsHTML bool, requestID string) (contentType, body string) {
 	if wantsHTML {
 		return "text/html; charset=utf-8", r.html(requestID)
@@ -81,7 +81,7 @@ func (r *Refusal) envelope(requestID string) string {
 		"code": word.code, "message": r.Message, "request_id": requestID, "retryable": word.retryable, "details": map[string]any{"reason": r.Reason},
 	}})
 	if err != nil {
-		panic(err) // cannot fail: only strings
+		panic(err) // impossible, because all fields are strings
 	}
 	return string(text)
 }

@@ -1,4 +1,4 @@
-// Package fakecell fakes the cell's side of the protocol with portd.
+// Package fakecell is a test double of the cell's side of the protocol with portd.
 package fakecell
 
 import (
@@ -46,7 +46,7 @@ type Redirect struct {
 	MaxAgeSeconds int    `json:"max_age_seconds"`
 }
 
-// Cell runs decide for each question. It returns a Grant, Refuse or Redirect, or nil for no answer.
+// Cell calls decide for each question. decide returns a Grant, Refuse or Redirect, or nil for no answer.
 type Cell struct {
 	Socket string
 	Frames chan Frame // of every kind, in order of arrival
@@ -70,7 +70,7 @@ func Start(t testing.TB, decide func(Ask) any) *Cell {
 	return c
 }
 
-// Listen also works after Stop.
+// Listen accepts connections. It can be called again after Stop.
 func (c *Cell) Listen(t testing.TB) {
 	t.Helper()
 	listener, err := net.Listen("unix", c.Socket)
@@ -103,14 +103,14 @@ func (c *Cell) Stop() {
 	}
 }
 
-// OnBusy answers for a lease that is used again: {"ready":…} or {"cut":…}.
+// OnBusy sets the answer for a lease that is used again: {"ready":…} or {"cut":…}.
 func (c *Cell) OnBusy(ready func(lease uint64) any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ready = ready
 }
 
-// OnLook returns a lease's listeners, nil if the machine cannot say.
+// OnLook sets a function that returns a lease's listeners, or nil if the machine cannot list them.
 func (c *Cell) OnLook(look func(lease uint64) []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

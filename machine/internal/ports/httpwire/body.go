@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// Body ends with io.EOF, or io.ErrUnexpectedEOF if the connection ends before.
+// Body reads a body. It returns io.EOF at the body's end, or io.ErrUnexpectedEOF if the connection ends before.
 type Body struct {
 	from     *bufio.Reader
 	kind     FramingKind
-	left     int64 // of the body, or of the chunk
+	left     int64 // bytes left of the body, or of the chunk
 	inChunk  bool
 	ended    bool
 	trailers Fields
@@ -21,12 +21,12 @@ func NewBody(from *bufio.Reader, framing Framing) *Body {
 	return &Body{from: from, kind: framing.Kind, left: framing.Length, ended: framing.Kind == NoBody}
 }
 
-// Ended includes trailers.
+// Ended reports whether the body and its trailers were read.
 func (b *Body) Ended() bool { return b.ended }
 
 func (b *Body) Trailers() Fields { return b.trailers }
 
-// Waiting: the buffered bytes are not enough for a read.
+// Waiting reports whether a read would block, because the buffered bytes are not enough.
 func (b *Body) Waiting() bool {
 	if b.ended {
 		return false
@@ -38,13 +38,13 @@ func (b *Body) Waiting() bool {
 	if b.inChunk && len(here) >= 2 {
 		here = here[2:]
 	}
-	if len(here) > 0 && here[0] == '0' { // the last chunk comes with its trailers
+	if len(here) > 0 && here[0] == '0' { // a last chunk is complete only with its trailers
 		return !bytes.Contains(here, []byte("\r\n\r\n"))
 	}
 	return bytes.IndexByte(here, '\n') < 0
 }
 
-// Await takes no other memory than the connection's.
+// Await blocks until another byte has arrived. It uses only the connection's buffer.
 func (b *Body) Await() error {
 	_, err := b.from.Peek(b.from.Buffered() + 1)
 	return err

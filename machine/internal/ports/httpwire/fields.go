@@ -1,5 +1,5 @@
-// Package httpwire reads and writes HTTP/1.1 between two hostile sides. It refuses ambiguous input, and writes framing
-// again. Unlike net/http, it keeps fields' order, case and repetition.
+// Package httpwire reads and writes HTTP/1.1 between two hostile peers. It refuses ambiguous input, and generates
+// framing itself. Unlike net/http, it preserves the order, case and repetition of fields.
 package httpwire
 
 import (
@@ -9,7 +9,7 @@ import (
 type Field struct {
 	Name, Value string
 	Known       Known
-	Twisted     bool // the name has `_` in the place of `-`, and is a known one only for programs that cannot tell them apart
+	Twisted     bool // the name has `_` in the place of `-`, and is Known only for programs that treat both as equal
 }
 
 type Fields []Field
@@ -31,7 +31,7 @@ func (f Fields) Only(known Known) (value string, count int) {
 	return value, count
 }
 
-// HasToken reads lists over several fields.
+// HasToken looks for a token in the lists of all fields of this name.
 func (f Fields) HasToken(known Known, token string) bool {
 	for i := range f {
 		if f[i].Known == known && !f[i].Twisted && hasToken(f[i].Value, token) {
@@ -43,7 +43,7 @@ func (f Fields) HasToken(known Known, token string) bool {
 
 const namedMax = 32
 
-// Each name is compared with each field.
+// Connection names are limited, because each is compared with each field.
 func (f Fields) namesTooMany() bool {
 	names := 0
 	for i := range f {
@@ -98,7 +98,7 @@ func parseField(line string) (Field, error) {
 	return Field{name, value, known, twisted}, nil
 }
 
-// RFC 9110, 5.6.2.
+// The bytes of a token: RFC 9110, 5.6.2.
 var tokenBytes = func() (table [256]bool) {
 	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
 		table[c] = true
@@ -124,7 +124,7 @@ func isFieldValue(text string) bool {
 	return true
 }
 
-// Parsers disagree on signs, lists and hexadecimal numbers.
+// parseLength accepts only decimal digits, because parsers disagree on signs, lists and hexadecimal numbers.
 func parseLength(text string) (int64, bool) {
 	if text == "" || len(text) > 18 {
 		return 0, false

@@ -55,7 +55,7 @@ func readHead(r *bufio.Reader, bytesMax int, lenient bool) (lines string, err er
 	}
 }
 
-// The line's parser refuses a remaining carriage return.
+// cutLine leaves any carriage return in the line, which the line's parser refuses.
 func cutLine(lines string) (line, rest string) {
 	line, rest, _ = strings.Cut(lines, "\n")
 	return line, rest

@@ -2,7 +2,7 @@ package httpwire
 
 import "strings"
 
-// Known fields are handled. All others pass.
+// Known is a field that this proxy handles itself. Fields of other names are forwarded unchanged.
 type Known uint8
 
 const (
@@ -62,8 +62,8 @@ const (
 	forwardedPrefix = "x-forwarded-"
 )
 
-// CGI-like programs cannot tell `_` from `-`, so a name that only they would know has no meaning and is never passed
-// on.
+// knowName treats `_` as `-`, because CGI-like programs cannot distinguish them. A field that is known only in this way
+// has no meaning here, and is never passed on.
 func knowName(name string) (known Known, twisted bool) {
 	if len(name) > longestKnown {
 		return Other, false

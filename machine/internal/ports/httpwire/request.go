@@ -9,13 +9,13 @@ import (
 
 type Request struct {
 	Method, Target string
-	Minor          int // of HTTP/1
+	Minor          int // minor version of HTTP/1
 	Fields         Fields
 	Host           string
 	Framing        Framing
 	Close          bool   // no request follows on this connection
 	Upgrade        string // protocols of the requested upgrade, "" for none
-	Continue       bool   // the visitor sends the body only after 100 Continue
+	Continue       bool   // the visitor sends the body only after an answer of 100 Continue
 }
 
 type Framing struct {
@@ -34,7 +34,7 @@ const (
 
 const methodMax = 32
 
-// ReadRequest returns io.EOF between two requests, and a *Problem to be answered.
+// ReadRequest returns io.EOF if the connection ended between two requests, and a *Problem that the caller must answer.
 func ReadRequest(r *bufio.Reader) (*Request, error) {
 	lines, err := readHead(r, RequestHeadMax, false)
 	if err == nil && lines == "" { // an empty line may precede a request: RFC 9112, 2.2
@@ -83,7 +83,7 @@ func (q *Request) checkLine() error {
 	return nil
 }
 
-// Check: HTTP/1.1 must allow a request of another version.
+// Check applies the rules of HTTP/1.1 to a request that came in another version.
 func (q *Request) Check() error {
 	if len(q.Fields) > FieldsMax {
 		return requestProblem(errTooLarge)
@@ -99,7 +99,7 @@ func (q *Request) Check() error {
 	return q.checkLine()
 }
 
-// The absolute form names a second host, and portd is not a forward proxy.
+// isTarget refuses the absolute form: it names a second host, and portd is not a forward proxy.
 func isTarget(target string) bool {
 	if target == "" || target[0] != '/' {
 		return false
@@ -161,7 +161,7 @@ func requestFraming(fields Fields, minor int) (Framing, error) {
 	return Framing{FixedBody, bytes}, nil
 }
 
-// HTTP/2 in cleartext would be a tunnel in which later requests pass unchecked.
+// understandUpgrade refuses HTTP/2 in cleartext: it would be a tunnel in which later requests pass unchecked.
 func (q *Request) understandUpgrade() error {
 	protocols, count := q.Fields.Only(Upgrade)
 	if _, settings := q.Fields.Only(HTTP2Settings); settings > 0 {

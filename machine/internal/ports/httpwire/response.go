@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Response may be interim.
+// Response is the head of an answer, which may be interim (1xx).
 type Response struct {
 	Status  int
 	Phrase  string
 	Minor   int
 	Fields  Fields
 	Framing Framing
-	Length  int64 // Content-Length, even if no body follows, as after HEAD; -1: absent
+	Length  int64 // Content-Length, even if there is no body, as after HEAD; -1: absent
 	Keep    bool  // the head allows another request on this connection
 	Upgrade string
 }
 
 var ErrBadAnswer = errors.New("what the app answered is not HTTP/1.1")
 
-// ReadResponse accepts lines without a carriage return: some apps send them, and their meaning is clear.
+// ReadResponse accepts lines without a carriage return: some apps send such lines, and their meaning is clear.
 func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	lines, err := readHead(r, ResponseHeadMax, true)
 	if err != nil {
@@ -38,7 +38,7 @@ func ReadResponse(r *bufio.Reader, method string) (*Response, error) {
 	return response, response.understand(method)
 }
 
-// One request may have many interim heads.
+// The size of an interim head is limited, because one request may get many of them.
 const interimHeadMax = 8 << 10
 
 func (p *Response) isInterim() bool {

@@ -23,8 +23,8 @@ func unacknowledged(t *testing.T, conn net.Conn) uint32 {
 	return info.Unacked
 }
 
-// The kernel delays acknowledgements by 40 ms, except a connection's first. One faster among many proves a request for
-// it.
+// The kernel delays acknowledgements by 40 ms, except a connection's first ones. A faster one proves that the proxy
+// requests it.
 func TestAnAppThatSendsHeadAndBodyApartIsNotKeptWaiting(t *testing.T) {
 	const answers, first, soon = 60, 30, 15 * time.Millisecond
 	prompt := 0

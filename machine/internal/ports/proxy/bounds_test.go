@@ -21,7 +21,7 @@ func TestTheBoundsTogetherAreWithinMemoryAndFiles(t *testing.T) {
 	}
 }
 
-// The first frames announce how much unread data a visitor may send.
+// The proxy's first HTTP/2 frames announce how much unread data a visitor may send.
 func TestAConnectionOfHTTP2HoldsNoMoreThanTheBoundsCountWith(t *testing.T) {
 	change, _, _ := secured(t)
 	w := newWorld(t, answering(t, ok).Addr(), change)

@@ -10,7 +10,7 @@ import (
 
 const lookEvery = 2 * time.Second
 
-// Certificates may be replaced in use.
+// Certificates loads a certificate from files, and reloads it when the files change.
 type Certificates struct {
 	certificate, key string
 	log              *slog.Logger
@@ -50,7 +50,7 @@ func (c *Certificates) load(version [2]fileVersion) error {
 	return nil
 }
 
-// While files do not match, the last certificate stays.
+// get returns the last good certificate while the files do not match each other.
 func (c *Certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,7 +27,7 @@ type connection struct {
 	reader  *bufio.Reader
 	writer  *bufio.Writer
 	address netip.Addr
-	trusted bool // comes from a trusted proxy
+	trusted bool // the connection comes from a trusted proxy
 	seat    seat
 	began   atomic.Bool
 
@@ -60,7 +60,7 @@ func (c *connection) serve() {
 	}
 }
 
-// HTTP/2 is served here to its end, which also gives false.
+// handshake serves HTTP/2 to its end, which also gives false: no HTTP/1.1 follows on this connection.
 func (c *connection) handshake() (*tls.Conn, bool) {
 	secured := tls.Server(&owned{Conn: c.raw, of: c, done: make(chan struct{})}, c.server.tls)
 	ctx, cancel := context.WithTimeout(context.Background(), c.server.options.Times.Head)
@@ -140,7 +140,7 @@ func (c *connection) rest() {
 	}
 }
 
-// The start of the next request is unknown, so the connection must end.
+// refuseHead answers an invalid head. The start of the next request is unknown, so the connection must end.
 func (c *connection) refuseHead(err error) {
 	var problem *httpwire.Problem
 	refusal := door.Refuse("request_timeout")
@@ -148,14 +148,15 @@ func (c *connection) refuseHead(err error) {
 	case errors.As(err, &problem):
 		refusal = refusalOfHead(err)
 	case !isTimeout(err):
-		return // the connection has ended
+		return // the connection has ended, so no answer is possible
 	}
 	request := &httpwire.Request{Method: http.MethodGet, Minor: 1}
 	c.server.writeRefusal(newPlain(c.conn, c.raw, c.reader, c.writer, request), request, refusal, true)
 	c.linger()
 }
 
-// A close with unread bytes resets the connection and loses the last answer.
+// linger reads and discards the rest. A close with unread bytes would reset the connection, and the visitor would lose
+// the last answer.
 func (c *connection) linger() {
 	half, ok := c.conn.Conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -173,7 +174,7 @@ func (c *connection) public(request *httpwire.Request) door.Public {
 	return public
 }
 
-// The last address that is not a trusted proxy is the visitor's.
+// clientBehind returns the visitor's address: the last in X-Forwarded-For that is not a trusted proxy's.
 func (s *Server) clientBehind(fields httpwire.Fields, nearest netip.Addr) netip.Addr {
 	var hops []string
 	for _, field := range fields {

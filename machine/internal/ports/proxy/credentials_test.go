@@ -166,7 +166,7 @@ func TestACookieOpensConnectionsAndWritesForItsOwnPagesAlone(t *testing.T) {
 		"a write":               with("POST", "Connection: close\r\nOrigin: http://3000-"+otherID+"."+portHost),
 		"two":                   with("POST", "Connection: close\r\nOrigin: http://"+host+"\r\nOrigin: http://"+otherHost),
 		"a neighbour's, deeper": with("DELETE", "Connection: close\r\nOrigin: https://1-"+otherID+"."+portHost+":444"),
-		// A page of another workspace with `Referrer-Policy: no-referrer` sends this.
+		// A page of another workspace sends a null origin under `Referrer-Policy: no-referrer`.
 		"a write of null":              with("POST", "Connection: close\r\nOrigin: null\r\nSec-Fetch-Site: same-site"),
 		"a write of null, unsaid":      with("DELETE", "Connection: close\r\nOrigin: null"),
 		"a write without an origin":    with("POST", "Connection: close"),

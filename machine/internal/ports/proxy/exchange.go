@@ -27,15 +27,15 @@ type exchange struct {
 	upstream   *upstream
 	sent       bool        // some bytes went to the app
 	bodyHere   atomic.Bool // the whole body has arrived
-	sending    *sending    // the body; nil while nothing is being sent
+	sending    *sending    // the transfer of the body; nil if none is running
 
 	mu         sync.Mutex
 	cancel     context.CancelFunc
-	held       *upstream // a cut closes it
+	held       *upstream // the connection that Cut closes
 	cutBy      *door.Refusal
 	over       bool
 	headIsHere bool
-	frames     *frames // of a WebSocket, to the visitor
+	frames     *frames // frames of a WebSocket, sent to the visitor
 	unwatch    func()
 }
 
@@ -47,7 +47,8 @@ const (
 	ofWorkspace
 )
 
-// Unproven counts for the client: a perhaps invalid credential takes no capacity of the workspace it names.
+// Unproven counts the request for its client, not for the workspace. So a request with an invalid credential uses no
+// capacity of the workspace that it names.
 func (e *exchange) Unproven() *door.Refusal {
 	if e.counts != uncounted {
 		return nil
@@ -102,7 +103,7 @@ func (e *exchange) run(ctx context.Context) *door.Refusal {
 	return e.attempts(ctx, shown)
 }
 
-// A retry needs an app that received nothing.
+// attempts repeats an attempt after the machine moved, as long as the app received nothing.
 func (e *exchange) attempts(ctx context.Context, shown door.Shown) *door.Refusal {
 	ctx, cancel := context.WithTimeout(ctx, e.server.options.Times.Start)
 	defer cancel()
@@ -158,7 +159,7 @@ func (e *exchange) question(credential door.Credential) question.Question {
 	}
 }
 
-// Cut follows a cut lease, the service's end, or a loss in fair.
+// Cut ends the exchange. It is called when the lease is cut, the service ends, or fair ends this exchange for another.
 func (e *exchange) Cut(refusal *door.Refusal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -195,7 +196,7 @@ func (e *exchange) finish() {
 	e.finishWatching()
 }
 
-// The request must be complete.
+// watch notices that the visitor has gone. It requires a complete request, because it reads from the connection.
 func (e *exchange) watch() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,7 +205,7 @@ func (e *exchange) watch() {
 	}
 }
 
-// A cut closes the connection that is held.
+// hold makes u the connection that Cut closes. If Cut came before, it closes u itself.
 func (e *exchange) hold(u *upstream) *door.Refusal {
 	e.mu.Lock()
 	defer e.mu.Unlock()

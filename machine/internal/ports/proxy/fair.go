@@ -6,14 +6,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// At the total limit, the key with the most loses an exchange to one with fewer.
+// fair limits exchanges by key. At the total limit, the key with the most exchanges loses one to a key with fewer.
 type fair[K comparable] struct {
 	mu   sync.Mutex
 	of   map[K]map[*exchange]struct{}
 	many int
 }
 
-// Most keys return soon, so empty maps stay.
+// Up to this number, empty maps are kept, because most keys are soon used again.
 const emptyKept = 256
 
 func (f *fair[K]) enter(key K, e *exchange, each, all int) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/testns"
 )
 
-// All of 127.0.0.0/8 is this computer.
+// All addresses of 127.0.0.0/8 are this computer's.
 func (w *world) dialFrom(address string) net.Conn {
 	w.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -46,14 +46,14 @@ func (w *world) connected(many int) {
 
 func TestIdleConnectionsKeepNoVisitorOut(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr(), func(o *Options) { o.Bounds.Connections, o.Bounds.ConnectionsOfAClient = 6, 5 })
-	_, busy := w.open(upgrade) // of 127.0.0.1, and in use
+	_, busy := w.open(upgrade) // this client of 127.0.0.1 is in use
 	var idle []net.Conn
 	for range 5 {
 		idle = append(idle, w.dialFrom("127.0.0.2"))
 		w.connected(2 + len(idle) - 1)
 	}
 	visitor := w.dialFrom("127.0.0.3")
-	ended(t, idle[0]) // the longest idle of the client with the most
+	ended(t, idle[0]) // of the client with the most connections, the one idle for longest ends
 	response, _ := ask(t, visitor, bufio.NewReader(visitor), "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
 	if response.StatusCode != 401 {
 		t.Fatal(response.Status)
@@ -65,7 +65,7 @@ func TestIdleConnectionsKeepNoVisitorOut(t *testing.T) {
 	if response, _ := ask(t, last, bufio.NewReader(last), "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); response.StatusCode != 401 {
 		t.Fatal(response.Status)
 	}
-	w.cell.Cut(w.lease(), "machine_moved", 503) // it had not ended before
+	w.cell.Cut(w.lease(), "machine_moved", 503) // this connection had not ended before
 	if _, err := busy.ReadByte(); err == nil {
 		t.Fatal("the stream goes on")
 	}
@@ -82,7 +82,7 @@ func TestAConnectionWithoutARequestEndsSoon(t *testing.T) {
 	if r.StatusCode != 401 {
 		t.Fatal(r.Status)
 	}
-	w.connected(1) // one with a request stays
+	w.connected(1) // the connection with a request stays
 	conn := w.tlsDial("h2")
 	ended(t, conn)
 	w.connected(1)
@@ -161,7 +161,7 @@ func TestRequestsWithoutAGoodCredentialTakeNoPlaceOfTheWorkspaceThatTheyName(t *
 	}
 }
 
-// The cell first confirms a sleeping machine's credential, so visitors count for the workspace.
+// Once the cell has confirmed a sleeping machine's credential, a visitor is charged to the workspace.
 func TestThoseWhoWaitForAWorkspaceCountForIt(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	w.cell = fakecell.Start(t, func(asked fakecell.Ask) any {

@@ -14,7 +14,7 @@ import (
 
 const (
 	interimMax = 32
-	// A truncated short answer can then still be refused.
+	// A short answer is read completely within this time, so that a truncated one can be refused.
 	settleTime = 5 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ func (e *exchange) forward(ctx context.Context) *door.Refusal {
 			return e.answer(response)
 		}
 		e.upstream.Close()
-		// The pooled connection had ended, so no app saw the request.
+		// The pooled connection had ended before the app saw the request, so the request is sent again.
 		if e.upstream.reused && !e.upstream.read && ctx.Err() == nil {
 			continue
 		}
@@ -39,7 +39,7 @@ func (e *exchange) forward(ctx context.Context) *door.Refusal {
 	}
 }
 
-// A pooled connection needs a request that may be repeated.
+// connect uses a pooled connection only for a request that may be repeated, because the app may close it at any time.
 func (e *exchange) connect(ctx context.Context, mayReuse bool) *door.Refusal {
 	var u *upstream
 	if mayReuse && e.request.Framing.Kind == httpwire.NoBody && e.request.Upgrade == "" && isSafe(e.request.Method) {
@@ -51,7 +51,7 @@ func (e *exchange) connect(ctx context.Context, mayReuse bool) *door.Refusal {
 			return refusal
 		}
 	}
-	if refusal := e.use.Ended(); refusal != nil { // the address may belong to another machine now
+	if refusal := e.use.Ended(); refusal != nil { // the machine has ended, and its address may belong to another one now
 		u.Close()
 		return refusal
 	}
@@ -110,7 +110,7 @@ func (e *exchange) whyNoAnswer(err error) *door.Refusal {
 	case isTimeout(err):
 		refusal = door.Refuse("app_timeout")
 	case errors.Is(err, net.ErrClosed) && e.sending != nil && e.cutOr(nil) == nil:
-		<-e.sending.done // it has closed the connection
+		<-e.sending.done // sendBody has closed the connection
 		if problem := e.bodyProblem(); problem != nil {
 			refusal = problem
 		}
@@ -124,7 +124,7 @@ func (e *exchange) answer(response *httpwire.Response) *door.Refusal {
 		return e.splice(response)
 	}
 	u, framing := e.upstream, response.Framing
-	if framing.Kind == httpwire.FixedBody && int64(u.reader.Buffered()) > framing.Length { // two answers in one
+	if framing.Kind == httpwire.FixedBody && int64(u.reader.Buffered()) > framing.Length { // the app sent more than one answer
 		return e.noAnswer()
 	}
 	e.visitor.begin(answerHead{
@@ -169,7 +169,7 @@ func (e *exchange) leave(keep bool) {
 	u.Close()
 }
 
-// settling waits briefly for a short body, before any byte of the answer is sent.
+// settling is a body that waits briefly for its end if it is short, before any byte of the answer is sent.
 type settling struct {
 	*httpwire.Body
 	u     *upstream

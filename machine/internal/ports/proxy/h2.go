@@ -17,7 +17,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// In HTTP/2, lengths and ends are unambiguous, so the standard library serves it.
+// h2Side serves HTTP/2 by the standard library, because lengths and ends are unambiguous in HTTP/2.
 type h2Side struct {
 	server *Server
 	http   *http.Server
@@ -28,7 +28,7 @@ type h2Side struct {
 
 const (
 	h2StreamsMax   = 128
-	h2ReceiveBytes = 128 << 10 // limit of unread bodies on one connection
+	h2ReceiveBytes = 128 << 10 // limit of received but unread bytes on one connection
 )
 
 type connectionKey struct{}
@@ -113,7 +113,7 @@ func h2Request(r *http.Request) (*httpwire.Request, error) {
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		for _, value := range r.Header[name] {
 			if field := httpwire.MakeField(name, value); field.Known != httpwire.Expect && field.Known != httpwire.Host {
-				fields = append(fields, field) // the library requests the body by itself
+				fields = append(fields, field) // the library answers Expect by itself; Host is set above
 			}
 		}
 	}

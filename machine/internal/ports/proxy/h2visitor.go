@@ -19,7 +19,7 @@ type h2Visitor struct {
 	control *http.ResponseController
 	source  h2Body
 	head    answerHead
-	writer  *bufio.Writer // over commit and write
+	writer  *bufio.Writer // its output goes to commit and write
 	begun   atomic.Bool
 	killed  atomic.Bool
 }
@@ -52,7 +52,7 @@ func (v *h2Visitor) commit() {
 		header.Set("Content-Length", strconv.FormatInt(v.head.length, 10))
 	}
 	if header.Get("Content-Type") == "" {
-		header["Content-Type"] = nil // disables guessing
+		header["Content-Type"] = nil // disables the library's guess of a type
 	}
 	if header.Get("Date") == "" {
 		header["Date"] = nil
@@ -98,7 +98,7 @@ func (v *h2Visitor) finish(trailers httpwire.Fields) error {
 	return nil
 }
 
-// Writers return, and the handler ends with a panic that the library expects.
+// kill aborts the answer. Blocked writes return, and the handler ends with the panic that the library expects.
 func (v *h2Visitor) kill() {
 	v.killed.Store(true)
 	_ = v.control.SetWriteDeadline(time.Unix(1, 0))
@@ -114,7 +114,7 @@ func (v *h2Visitor) hurry()                            { _ = v.control.SetReadDe
 func (v *h2Visitor) calm()                             {}
 func (v *h2Visitor) splice() (*patient, *bufio.Reader) { return nil, nil }
 
-// Buffered bytes are unknown without a read.
+// h2Body cannot report buffered bytes without a read, so Waiting is true until the end.
 type h2Body struct {
 	io.Reader
 	request *http.Request
@@ -133,7 +133,7 @@ func (b *h2Body) Read(p []byte) (int, error) {
 
 func (b *h2Body) Ended() bool   { return b.ended.Load() }
 func (b *h2Body) Waiting() bool { return !b.Ended() }
-func (b *h2Body) Await() error  { return errors.ErrUnsupported } // only a read can wait
+func (b *h2Body) Await() error  { return errors.ErrUnsupported } // only a read can wait, so the caller reads
 
 func (b *h2Body) Trailers() (fields httpwire.Fields) {
 	for name, values := range b.request.Trailer {

@@ -54,7 +54,7 @@ func TestTheCellIsToldOfPausesAndCounts(t *testing.T) {
 		t.Fatal(idle)
 	}
 	w.mu.Lock()
-	w.epoch = 2 // it was hibernated and woken
+	w.epoch = 2 // the machine was hibernated and woken
 	w.mu.Unlock()
 	if again := w.exchange(request("GET /")); again != answer {
 		t.Fatalf("%q", again)
@@ -162,7 +162,7 @@ func TestALeaseEndsWithItsTime(t *testing.T) {
 	}
 }
 
-// Another machine may have the address of a deleted one.
+// Another machine may get the address of a deleted one, so old connections must not be reused.
 func TestAConnectionToAMachineThatMovedIsNotUsedAgain(t *testing.T) {
 	first := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst")
 	second := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond")
@@ -251,7 +251,7 @@ func TestTheCellIsToldWhenEveryStreamOfWhatItCutHasEnded(t *testing.T) {
 	}
 }
 
-// While the cell was away, it may have revoked their leases.
+// While the cell was unreachable, it may have revoked the leases.
 func TestStreamsThatAreNotConfirmedAreNotSettled(t *testing.T) {
 	w := newWorld(t, streaming(t).Addr())
 	asks := make(chan fakecell.Ask, 9)

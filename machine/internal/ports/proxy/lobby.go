@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Idle connections need no credential, so a full lobby closes one for a newcomer.
+// lobby limits connections. Idle ones need no credential, so a full lobby closes one of them for a new connection.
 type lobby struct {
 	mu      sync.Mutex
 	all     map[*connection]struct{}
@@ -19,11 +19,11 @@ type client struct {
 	resting list.List
 }
 
-// The lobby's lock guards it.
+// seat is a connection's place in the lobby, guarded by the lobby's lock.
 type seat struct {
 	group       netip.Addr
 	requests    int
-	of, ofGroup *list.Element // nil: it is not idle
+	of, ofGroup *list.Element // nil if the connection is not idle
 }
 
 func (l *lobby) enter(c *connection, each, all int) bool {
@@ -50,8 +50,8 @@ func (l *lobby) enter(c *connection, each, all int) bool {
 	return true
 }
 
-// The client with the most loses its longest idle; if no client has more than the newcomer, the longest idle of all
-// goes.
+// makeRoom closes an idle connection. The client with the most loses the one that was idle longest. If no client has
+// more than the newcomer, the longest idle of all is closed.
 func (l *lobby) makeRoom(have int) bool {
 	var most *client
 	for _, each := range l.clients {

@@ -1,4 +1,4 @@
-// Package proxy serves the ports of workspaces without any data of the platform.
+// Package proxy serves the ports of workspaces. It has no data of the platform: the cell decides about each request.
 package proxy
 
 import (
@@ -14,9 +14,9 @@ type Options struct {
 	Names        door.Names
 	Link         *question.Link
 	Pool         *Pool
-	Scheme       string         // of the public URLs: https too if a proxy in front speaks TLS
+	Scheme       string         // scheme of the public URLs: https also if a proxy in front terminates TLS
 	Certificates *Certificates  // nil: no TLS here
-	Trusted      []netip.Prefix // proxies in front, whose X-Forwarded-For is believed
+	Trusted      []netip.Prefix // networks of proxies in front, whose X-Forwarded-For is trusted
 	Log          *slog.Logger
 	Times        Times
 	Bounds       Bounds
@@ -29,8 +29,8 @@ type Times struct {
 	Body      time.Duration // between two pieces of a request's body
 	Start     time.Duration // until the workspace runs and the port accepts
 	Answer    time.Duration // from the end of a request to the head of its answer
-	Write     time.Duration // for the receiver to take a piece
-	HalfOpen  time.Duration // after an upgrade, between pieces of one side when the other has ended
+	Write     time.Duration // for the receiver to accept a piece
+	HalfOpen  time.Duration // after an upgrade, between pieces of one side when the other side has ended
 	Linger    time.Duration // for a visitor to read a refusal before the connection closes
 }
 
@@ -46,24 +46,24 @@ var DefaultTimes = Times{
 	Linger:    time.Second,
 }
 
-// Bounds limit concurrency. Lobby and fair share the totals.
+// Bounds limit concurrent connections and requests. lobby and fair divide the totals among clients and workspaces.
 type Bounds struct {
 	Connections          int // of all visitors
-	ConnectionsOfAClient int // of one address, or of one IPv6 network
+	ConnectionsOfAClient int // of one IPv4 address, or of one IPv6 /64
 	Requests             int // with an accepted credential, of all workspaces; includes WebSockets
 	RequestsOfAWorkspace int
 	RequestsUnproven     int // while the cell checks their credential, of all clients
 	RequestsOfAClient    int
 }
 
-// DefaultBounds: a test computes their memory and files.
+// DefaultBounds are the largest bounds. A test checks that their memory and files are available.
 var DefaultBounds = Bounds{
 	Connections: 8_192, ConnectionsOfAClient: 512,
 	Requests: 4_096, RequestsOfAWorkspace: 1_024,
 	RequestsUnproven: 1_024, RequestsOfAClient: 1_024,
 }
 
-// The worst case is HTTP/2 over TLS, with apps that read nothing.
+// These costs are of the worst case: HTTP/2 over TLS, with apps that read nothing.
 const (
 	connectionBytes = 40 << 10 // of a visitor: TLS, buffers, two stacks
 	exchangeBytes   = 48 << 10 // heads, buffers and stacks of both sides
@@ -80,7 +80,7 @@ func (b Bounds) Files() int {
 	return b.Connections + b.Requests + b.RequestsUnproven + pooledInAll + spareFiles
 }
 
-// Within fits the files that this process may open.
+// Within halves the bounds until they need no more files than this process may open.
 func (b Bounds) Within(files uint64) Bounds {
 	for uint64(b.Files()) > files && b.RequestsUnproven > 64 {
 		b.Connections, b.Requests, b.RequestsUnproven = b.Connections/2, b.Requests/2, b.RequestsUnproven/2
@@ -88,5 +88,5 @@ func (b Bounds) Within(files uint64) Bounds {
 	return b
 }
 
-// MemoryMax is the garbage collector's soft limit.
+// MemoryMax is the soft limit of Go's garbage collector.
 const MemoryMax = 1_280 << 20

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A new deadline for each piece would cost more than the piece.
+// patience renews a deadline rarely, because a new one for each piece would cost more than the piece.
 type patience struct {
 	set  func(time.Time) error
-	wait time.Duration // 0 is forever
+	wait time.Duration // 0: no deadline
 	at   time.Time
 }
 
@@ -28,8 +28,8 @@ type patient struct {
 	net.Conn
 	reading, writing patience
 	hurried          atomic.Bool
-	wrote            atomic.Bool // a write happened since it was last cleared
-	read             bool        // the same for reads; accessed by the reader only
+	wrote            atomic.Bool // a write happened since this was last cleared
+	read             bool        // a read happened since this was last cleared; accessed by the reader only
 }
 
 func newPatient(conn net.Conn, write time.Duration) *patient {
@@ -59,7 +59,7 @@ func (p *patient) readWithin(wait time.Duration) {
 	p.reading.wait, p.reading.at = wait, time.Time{}
 }
 
-// Concurrent and later reads end, until calm.
+// hurry ends a concurrent read at once, and later ones until calm.
 func (p *patient) hurry() {
 	p.hurried.Store(true)
 	_ = p.SetReadDeadline(time.Unix(1, 0))

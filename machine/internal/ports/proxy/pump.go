@@ -25,7 +25,7 @@ type sink interface {
 	flush() error
 }
 
-// A silent stream has sent everything and holds no buffer.
+// pump copies a stream. While the source is silent, everything is flushed and no buffer is in use.
 func pump(from source, to sink) (readErr, writeErr error) {
 	hot := false
 	for {
@@ -34,7 +34,7 @@ func pump(from source, to sink) (readErr, writeErr error) {
 				return nil, err
 			}
 			if !hot && from.Await() == nil {
-				continue // the new bytes may not be enough
+				continue // the new bytes may not be enough for a read
 			}
 		}
 		piece := pieces.Get().(*[pieceBytes]byte)

@@ -21,7 +21,7 @@ func (e *exchange) send() {
 	e.writeHead()
 	if e.request.Framing.Kind == httpwire.NoBody {
 		e.awaitAnswer(u)
-		_ = u.writer.Flush() // the read of the answer reports an error
+		_ = u.writer.Flush() // an error is reported by the read of the answer
 		return
 	}
 	e.sending = &sending{done: make(chan struct{})}
@@ -72,7 +72,7 @@ func (e *exchange) sendBody(u *upstream, s *sending) {
 		u.Close() // a truncated body must not look complete
 		return
 	}
-	if !body.Ended() { // the app closed the connection, perhaps after an answer
+	if !body.Ended() { // the app closed the connection, perhaps after it answered
 		return
 	}
 	e.bodyHere.Store(true)
@@ -93,13 +93,13 @@ func (e *exchange) settle() {
 	e.visitor.calm()
 }
 
-// An app may answer before it has read everything.
+// awaitBody waits for the end of the request's body, because an app may answer before it has read everything.
 func (e *exchange) awaitBody() bool {
 	if e.sending == nil {
 		return true
 	}
 	patience := bodyAfterAnswer
-	if e.request.Continue && !e.bodyHere.Load() { // the visitor may never send it
+	if e.request.Continue && !e.bodyHere.Load() { // the visitor may never send the body
 		patience = 0
 	}
 	timer := time.NewTimer(patience)

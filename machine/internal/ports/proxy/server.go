@@ -40,7 +40,7 @@ func NewServer(options Options) *Server {
 	return s
 }
 
-// Serve accepts until the context ends, waits up to drain, and cuts the rest.
+// Serve accepts connections until the context ends. Then it waits up to drain for open requests, and cuts the rest.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Duration) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
@@ -54,7 +54,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, drain time.Du
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // most likely out of file descriptors
+		case err != nil: // most likely the process has no file descriptors left
 			s.options.Log.Warn("a connection could not be accepted", "error", err)
 			s.lobby.spare()
 			time.Sleep(acceptPause)
@@ -78,7 +78,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// A refusal would need yet another connection, so this one closes at once.
+// welcome closes a connection above the limit at once: an answer would need the resources of a connection.
 func (s *Server) welcome(conn net.Conn) {
 	address := addressOf(conn)
 	trusted := s.trusts(address)

@@ -35,7 +35,7 @@ func (e *exchange) splice(response *httpwire.Response) *door.Refusal {
 	return nil
 }
 
-// The other direction may go on for a while.
+// oneWay copies one direction. After its end the other direction may go on for a while.
 func (e *exchange) oneWay(from source, to sink, receiver, sender *patient) {
 	_, writeErr := pump(from, to)
 	if writeErr != nil || to.flush() != nil {

@@ -36,7 +36,7 @@ func (t *tally) take() (refused map[string]int64, turnedAway int64) {
 	return refused, turnedAway
 }
 
-// Without a cell, the counts stay.
+// tell reports the counts to the cell. Without a connection to the cell it adds them to the next report.
 func (s *Server) tell() {
 	refused, turnedAway := s.tally.take()
 	if !s.options.Link.Tell(question.Tally{Connections: s.lobby.many(), TurnedAway: turnedAway, Refused: refused}) {

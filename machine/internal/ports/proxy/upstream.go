@@ -19,7 +19,7 @@ import (
 const (
 	pooledOfATarget = 64
 	pooledInAll     = 1_024
-	pooledFor       = 4 * time.Second // many apps close a connection after five silent seconds
+	pooledFor       = 4 * time.Second // less than the five silent seconds after which many apps close a connection
 	dialMax         = 5 * time.Second
 	redialMin       = 20 * time.Millisecond
 	redialMax       = 400 * time.Millisecond
@@ -35,7 +35,7 @@ type upstream struct {
 	idleAt time.Time
 }
 
-// Pool keys are of one machine in one epoch, so no later machine with the address gets its connections.
+// Pool holds idle connections. A key is one machine in one epoch, so no later machine at the address gets them.
 type Pool struct {
 	mu    sync.Mutex
 	idle  map[question.Target][]*upstream
@@ -115,7 +115,7 @@ func (p *Pool) dropIf(drop func(*upstream) bool) {
 	}
 }
 
-// No end and no unexpected bytes have arrived.
+// isSilent reports that the app has neither closed the connection nor sent unexpected bytes.
 func (u *upstream) isSilent() bool {
 	raw, err := u.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -131,8 +131,8 @@ func (u *upstream) isSilent() bool {
 	return err == nil && silent
 }
 
-// Some servers, such as Python's, send the body only after the head is acknowledged, which the kernel would delay by 40
-// ms.
+// acknowledge sends a TCP acknowledgement at once, which the kernel would delay by 40 ms. Some servers, such as
+// Python's, wait for it between head and body.
 func (u *upstream) acknowledge() {
 	raw, err := u.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {

@@ -15,19 +15,19 @@ type visitor interface {
 	sink
 	body() source
 	interim(status int, phrase string, fields httpwire.Fields) error
-	// close: no request follows on this connection.
+	// close in the head means that no request follows on this connection.
 	begin(head answerHead)
 	finish(trailers httpwire.Fields) error
 	started() bool
 	forget()
-	// A truncated body must not look complete.
+	// kill aborts the answer, so that a truncated body does not look complete.
 	kill()
-	// gone may be called until stop has returned.
+	// watch calls gone when the visitor has gone. gone may be called until stop has returned.
 	watch(gone func()) (stop func())
 	patience(each time.Duration)
 	hurry()
 	calm()
-	// nil: a splice is impossible.
+	// splice returns nil if the connection cannot be spliced.
 	splice() (*patient, *bufio.Reader)
 }
 
@@ -37,16 +37,16 @@ type answerHead struct {
 	fields  httpwire.Fields
 	framing httpwire.Framing
 	length  int64  // of Content-Length; -1: absent
-	upgrade string // protocol after the upgrade
+	upgrade string // protocol of the connection after an upgrade
 	close   bool
 }
 
-// From this age on, the visitor's presence is checked.
+// When an exchange lasts longer than this, the visitor's presence is checked.
 const watchAfter = time.Second
 
 type plain struct {
 	conn   *patient
-	raw    net.Conn // below TLS
+	raw    net.Conn // the connection below TLS
 	reader *bufio.Reader
 	writer *bufio.Writer
 	source *httpwire.Body
@@ -74,7 +74,7 @@ func (v *plain) interim(status int, phrase string, fields httpwire.Fields) error
 	writeFields(v.writer, fields)
 	_, _ = v.writer.WriteString("\r\n")
 	err := v.flush()
-	v.conn.wrote.Store(false) // the answer itself has not begun
+	v.conn.wrote.Store(false) // this write was not part of the answer itself
 	return err
 }
 
@@ -120,7 +120,7 @@ func (v *plain) finish(trailers httpwire.Fields) error { return v.out.end(traile
 func (v *plain) kill() {
 	v.ended.Store(true)
 	if tcp, ok := v.raw.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // reset, because a normal end looks complete if the length is unknown
+		_ = tcp.SetLinger(0) // reset the connection: a normal end would look complete if the length is unknown
 	}
 	v.raw.Close()
 }
@@ -129,7 +129,7 @@ func (v *plain) patience(each time.Duration) { v.conn.readWithin(each) }
 func (v *plain) hurry()                      { v.conn.hurry() }
 func (v *plain) calm()                       { v.conn.calm() }
 
-// Bytes of the next request stay unread.
+// watch peeks at the connection, so bytes of a next request remain in the buffer.
 func (v *plain) watch(gone func()) (stop func()) {
 	done := make(chan struct{})
 	v.conn.readWithin(0)

@@ -8,17 +8,17 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// A close frame with status 1001.
+// goingAway is a close frame with status 1001.
 var goingAway = []byte{0x88, 0x02, 0x03, 0xe9}
 
 const frameHeadMax = 14
 
-// A close frame fits only between two frames.
+// frames follows the frames of a WebSocket, because a close frame may be inserted only between two of them.
 type frames struct {
 	sink
-	left    uint64 // of the payload
+	left    uint64 // bytes left of the payload
 	head    [frameHeadMax]byte
-	have    int // bytes of the next head
+	have    int // bytes of the next head that have arrived
 	leaving atomic.Bool
 	said    bool
 }
@@ -50,7 +50,7 @@ func (f *frames) follow(p []byte) {
 	}
 }
 
-// RFC 6455, 5.2.
+// The format of a head: RFC 6455, 5.2.
 func headLength(head []byte) int {
 	length := 2
 	if len(head) < length {
@@ -89,7 +89,8 @@ func (f *frames) flush() error {
 	return f.sink.flush()
 }
 
-// A WebSocket's app side closes first, so that the visitor gets a close frame.
+// farewell tells a WebSocket's visitor that the service ends. The app's side closes first, so that the visitor gets a
+// close frame.
 func (e *exchange) farewell() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,16 +14,16 @@ import (
 const (
 	lookPause   = 250 * time.Millisecond
 	suspectPoll = 100 * time.Millisecond // retry interval while the app listens elsewhere
-	// A starting app may listen on loopback first.
+	// A starting app may listen on loopback first, so it is refused only if it still listens there after this time.
 	settledAfter = 500 * time.Millisecond
-	addressesMax = 3 // in a message
+	addressesMax = 3 // maximum of addresses in a message
 )
 
 type whereabouts struct {
 	use     *question.Use
-	pending chan finding // of the pending look; nil: there is none
+	pending chan finding // result of the pending look; nil: none is pending
 	next    time.Time    // time of the next look
-	since   time.Time    // since when the app listens elsewhere; zero: it does not
+	since   time.Time    // since when the app listens on another address; zero: it does not
 }
 
 type finding struct {
@@ -33,7 +33,7 @@ type finding struct {
 
 func newWhereabouts(use *question.Use) *whereabouts { return &whereabouts{use: use} }
 
-// An answer counts at the next refused connection, which proves that the port was unreachable after the look.
+// A look counts at the next refused connection, which proves that the port was unreachable after the look, too.
 func (w *whereabouts) refused(ctx context.Context) *door.Refusal {
 	if w.pending != nil {
 		select {
@@ -76,7 +76,7 @@ func (w *whereabouts) judge(found finding) *door.Refusal {
 	return listensElsewhere(found.addresses, w.use.Target.Port)
 }
 
-// IPv4 connections were refused, so an IPv6 wildcard accepts only IPv6.
+// isElsewhere ignores an IPv6 wildcard: IPv4 connections were refused, so that listener accepts only IPv6.
 func isElsewhere(addresses []netip.Addr, machine string) bool {
 	for _, address := range addresses {
 		if address == netip.IPv4Unspecified() || address.String() == machine {

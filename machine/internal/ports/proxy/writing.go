@@ -7,7 +7,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/httpwire"
 )
 
-// A bufio.Writer keeps its first error for Flush: single writes need no check.
+// Single writes need no check, because a bufio.Writer stores its first error and returns it from Flush.
 
 func writeFields(to *bufio.Writer, fields httpwire.Fields) {
 	for i := range fields {

@@ -7,13 +7,14 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// Visitor needs a lease.
+// Visitor is a request that needs a lease.
 type Visitor interface {
-	// Unproven precedes the cell's check. A limit may refuse it.
+	// Unproven is called before the cell checks the credential. It may refuse the request because of a limit.
 	Unproven() *door.Refusal
-	// Proven follows acceptance: the request counts for its workspace. A limit may refuse it.
+	// Proven is called when the cell has accepted the credential. The request is then counted for its workspace, and
+	// may be refused because of a limit.
 	Proven() *door.Refusal
-	// Cut comes at most once, if the lease ends before End has returned.
+	// Cut is called at most once, if the lease ends before End has returned.
 	Cut(*door.Refusal)
 }
 
@@ -56,7 +57,7 @@ func (l *Link) Acquire(ctx context.Context, question Question, visitor Visitor) 
 	}
 }
 
-// Likely puts accepted credentials first.
+// Likely orders credentials: those that were accepted before come first.
 func (l *Link) Likely(place door.Place, shown []door.Credential) []door.Credential {
 	if len(shown) < 2 {
 		return shown
@@ -133,7 +134,8 @@ func (l *Link) newLease(key leaseKey, question Question, now time.Time) (*Lease,
 	return lease, nil
 }
 
-// The search is slow, so several go at once, of the workspace with the most.
+// makeRoom releases a twentieth of all leases at once, because the search is slow. They are unused ones of the
+// workspace that has the most.
 func (l *Link) makeRoom(now time.Time) {
 	of, most := map[string]int{}, ""
 	for _, lease := range l.leases {

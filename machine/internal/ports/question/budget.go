@@ -14,8 +14,8 @@ import (
 const (
 	refusedFor    = time.Second
 	refusedMax    = 4_096
-	perClient     = 50  // questions a second of a client with unknown credentials
-	perHost       = 100 // questions a second about accepted credentials, of all visitors of a workspace
+	perClient     = 50  // questions a second of one client, about credentials that were not accepted before
+	perHost       = 100 // questions a second about accepted credentials, by all visitors of one workspace
 	burstSeconds  = 2
 	budgetsMax    = 10_000
 	provenMax     = 20_000
@@ -31,7 +31,7 @@ type negative struct {
 	until   time.Time
 }
 
-// The cache is small and free of credentials.
+// digest is the key of caches, so that they are small and contain no credentials.
 func (k leaseKey) digest() [32]byte {
 	return sha256.Sum256([]byte(k.place.HostID + " " + strconv.Itoa(k.place.Port) + " " + string(k.credential.Kind) + " " + k.credential.Value))
 }
@@ -46,7 +46,7 @@ func (n *negatives) find(key leaseKey, now time.Time) *door.Refusal {
 	return nil
 }
 
-// An invalid credential stays invalid. Other refusals may end at any moment.
+// Only refusals of invalid credentials are stored, because these remain invalid. Other reasons may end at any moment.
 func (n *negatives) add(key leaseKey, refusal *door.Refusal, now time.Time) {
 	if refusal.Status != 401 && refusal.Status != 404 || len(n.entries) >= refusedMax {
 		return
@@ -65,7 +65,8 @@ func (n *negatives) forget(now time.Time) {
 	}
 }
 
-// Unknown credentials count only for the client, so they take nothing from the workspace they name.
+// budgets limit the questions to the cell. An unknown credential is charged only to the client, so it uses nothing of
+// the workspace that it names.
 type budgets struct {
 	clients *recent[netip.Addr, *rate.Limiter]
 	hosts   *recent[string, *rate.Limiter]
@@ -88,7 +89,7 @@ func takeFrom[K comparable](all *recent[K, *rate.Limiter], of K, perSecond int, 
 	return limiter.AllowN(now, 1)
 }
 
-// At the limit, the workspace with the most loses its oldest.
+// proven lists accepted credentials. At the limit, the workspace with the most loses its least recently used ones.
 type proven struct {
 	hosts map[string]*recent[[32]byte, struct{}]
 	many  int

@@ -1,5 +1,5 @@
-// Package question is portd's side of the protocol with the cell. It keeps leases while they are used, and cuts what
-// the cell revokes. contract/internal/ports.ts has the frames; `npm run wire` writes the structs from it.
+// Package question is portd's side of the protocol with the cell. It holds leases while they are used, and cuts streams
+// whose lease the cell revokes. contract/internal/ports.ts has the frames; `npm run wire` writes the structs from it.
 package question
 
 import (
@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// Exactly one field is set.
+// sent is one frame to the cell. Exactly one field is set.
 type sent struct {
 	Hello   *helloFrame   `json:"hello,omitempty"`
 	Ask     *askFrame     `json:"ask,omitempty"`
@@ -22,7 +22,7 @@ type sent struct {
 	Settled *settleFrame  `json:"settled,omitempty"`
 	Look    *lookFrame    `json:"look,omitempty"`
 
-	written chan struct{} // not sent: closed when all earlier frames are written
+	written chan struct{} // no frame: closed when all earlier frames are written
 }
 
 type received struct {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	idleAfter    = time.Second      // a pause this long is reported to the cell, with its beginning
-	releaseAfter = 10 * time.Second // without a request
+	idleAfter    = time.Second      // a lease unused for this long is reported as idle to the cell, with the time since its last use
+	releaseAfter = 10 * time.Second // a lease unused for this long is released
 	countEvery   = 5 * time.Second
 )
 
@@ -50,20 +50,20 @@ type Lease struct {
 	question Question
 	target   Target
 
-	// Under the link's lock.
+	// The following fields are guarded by the link's lock.
 	id               uint64 // of the lease, or of the question while it is pending
 	state            leaseState
 	proven           bool          // the credential was accepted at the last check
-	refusal          *door.Refusal // why it ended; nil: asking again may succeed
+	refusal          *door.Refusal // why the lease ended; nil: asking again may succeed
 	changed          chan struct{} // closed at the next change of state
 	waiting          int
 	users            map[*Use]struct{}
-	idle             bool // the cell knows that it is unused
-	busyAsked        bool // busy was sent for the current use
+	idle             bool // the cell was told that the lease is unused
+	busyAsked        bool // a busy frame was sent for the current use
 	expires          time.Time
 	usedAt           time.Time
 	countedAt        time.Time
-	unconfirmedUntil time.Time // streams exist that the cell has not granted again yet
+	unconfirmedUntil time.Time // the cell has not granted the lease again since the reconnect; its streams are cut at this time
 
 	requests, received, sent atomic.Int64
 }
@@ -75,7 +75,7 @@ type Use struct {
 	ended  *door.Refusal // under the link's lock
 }
 
-// Moved: asking again may succeed.
+// Moved is the reason of a refusal after which asking again may succeed.
 const Moved = "machine_moved"
 
 func expired() *door.Refusal {
@@ -93,7 +93,7 @@ func askOf(id uint64, q Question) *askFrame {
 	return &askFrame{id, q.Place.HostID, q.Place.Port, q.Credential, q.WebSocket, q.Method, q.Client.String()}
 }
 
-// An idle machine may sleep, so the cell is asked.
+// use returns nil while the lease is idle: the machine may be suspended, so the cell is asked first.
 func (lease *Lease) use(cut func(*door.Refusal)) *Use {
 	if lease.state != granted {
 		return nil
@@ -111,7 +111,7 @@ func (lease *Lease) use(cut func(*door.Refusal)) *Use {
 	return use
 }
 
-// The caller holds the lock, which is released here.
+// waitFor waits for the lease's next state. The caller must hold the lock, which is released during the wait.
 func (l *Link) waitFor(ctx context.Context, lease *Lease) (refusal *door.Refusal, again bool) {
 	changed := lease.changed
 	lease.waiting++
@@ -186,7 +186,7 @@ func (u *Use) End() {
 	u.lease.usedAt = time.Now()
 }
 
-// Ended returns why the request was cut.
+// Ended returns why the request was cut, or nil.
 func (u *Use) Ended() *door.Refusal {
 	l := u.lease.link
 	l.mu.Lock()
@@ -209,7 +209,7 @@ func (l *Link) count(lease *Lease, now time.Time) {
 	}
 }
 
-// No request triggers these reports.
+// lookAfter runs periodically, because no request triggers these reports and cuts.
 func (l *Link) lookAfter(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

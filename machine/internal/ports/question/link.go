@@ -14,7 +14,7 @@ import (
 const (
 	backoffMin      = 100 * time.Millisecond
 	backoffMax      = 2 * time.Second
-	waitForCell     = 2 * time.Second // limit for a request that arrives without a connection to the cell
+	waitForCell     = 2 * time.Second // how long a request waits for a connection to the cell
 	writeMax        = 5 * time.Second
 	queuedFramesMax = 8192
 	tickEvery       = 500 * time.Millisecond
@@ -24,16 +24,16 @@ const (
 type Options struct {
 	Socket   string
 	PortHost string
-	// The machine was replaced or ended: its connections must not be used again.
+	// Gone is called when a machine was replaced or ended. Pooled connections to the machine must not be used again.
 	Gone func(workspaceID string)
-	// Streams continue without the cell for this long.
+	// Unconfirmed is how long streams continue without the cell.
 	Unconfirmed time.Duration
 	Log         *slog.Logger
 }
 
 const UnconfirmedMax = 30 * time.Second
 
-// Link is the only connection to the cell.
+// Link is the only connection from portd to the cell.
 type Link struct {
 	options Options
 
@@ -48,7 +48,7 @@ type Link struct {
 	refused         negatives
 	cutting         map[chan struct{}]struct{} // streams that are being cut
 	budgets         budgets
-	looks           map[Target]*look // the latest of each target
+	looks           map[Target]*look // the latest look at each target
 	looking         map[uint64]*look // unanswered looks, by id of the question
 	toldConnections int
 }
@@ -159,7 +159,7 @@ func (s *session) close() {
 	})
 }
 
-// A full queue means a stuck cell, so the connection is replaced.
+// A full queue means that the cell does not read, so send ends this connection, and a new one is made.
 func (l *Link) send(frame sent) {
 	if l.session == nil {
 		return
@@ -171,7 +171,7 @@ func (l *Link) send(frame sent) {
 	}
 }
 
-// Streams still use some leases, which are asked for again.
+// begin starts a session. Leases that streams still use are requested again.
 func (l *Link) begin(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +216,7 @@ func (l *Link) Connected() bool {
 	return l.session != nil
 }
 
-// The cell may be starting.
+// awaitSession waits for a connection to the cell, which may be starting.
 func (l *Link) awaitSession(ctx context.Context) bool {
 	l.mu.Lock()
 	connected := l.connected
@@ -245,7 +245,7 @@ func (l *Link) tick(ctx context.Context) {
 	}
 }
 
-// Flush waits until the last counts are written.
+// Flush sends the last counts and waits until they are written.
 func (l *Link) Flush() {
 	l.mu.Lock()
 	s, now := l.session, time.Now()

@@ -7,18 +7,19 @@ import (
 )
 
 const (
-	lookMax  = 2 * time.Second        // for the cell's answer
+	lookMax  = 2 * time.Second        // time limit of the cell's answer
 	lookKept = 100 * time.Millisecond // one look serves all requests to the same port within this time
 )
 
 type look struct {
 	target    Target
 	began     time.Time
-	done      chan struct{} // closed with the answer
+	done      chan struct{} // closed when the answer has arrived
 	addresses []netip.Addr
 }
 
-// Listeners is nil if the machine cannot say, and empty without a listener.
+// Listeners returns the addresses on which the app listens. It returns nil if the machine cannot list them, and an
+// empty list if there are none.
 func (u *Use) Listeners(ctx context.Context) []netip.Addr {
 	l := u.lease.link
 	found := l.lookAt(u)
@@ -63,7 +64,7 @@ func (l *Link) receiveListeners(listeners *listenersFrame) {
 	close(found.done)
 }
 
-// A guest sends these texts.
+// parseAddresses ignores invalid texts, because a guest sends them.
 func parseAddresses(texts []string) []netip.Addr {
 	if texts == nil {
 		return nil

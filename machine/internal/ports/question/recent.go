@@ -2,7 +2,7 @@ package question
 
 import "container/list"
 
-// recent is an LRU cache.
+// recent is an LRU cache with a maximum size.
 type recent[K comparable, V any] struct {
 	most  int
 	found map[K]*list.Element

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/machine/internal/ports/door"
 )
 
-// A slow stream delays no other.
+// cutUses cuts streams in parallel, so that a slow one does not delay others.
 func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	if len(users) == 0 {
 		return
@@ -27,7 +27,8 @@ func (l *Link) cutUses(users map[*Use]struct{}, refusal *door.Refusal) {
 	}()
 }
 
-// Streams that the cell has not confirmed since the reconnect also count: their leases may have been revoked.
+// settle answers the frame when all cuts have finished. It also waits for leases that the cell has not confirmed since
+// the reconnect, because these may have been revoked.
 func (l *Link) settle(frame *settleFrame) {
 	asked, cuts := l.session, l.cuts()
 	var unconfirmed []*Lease
@@ -42,7 +43,7 @@ func (l *Link) settle(frame *settleFrame) {
 			l.awaitConfirmed(lease)
 		}
 		l.mu.Lock()
-		cuts := l.cuts() // including those not confirmed
+		cuts := l.cuts() // including those of unconfirmed leases
 		l.mu.Unlock()
 		awaitAll(cuts)
 		l.mu.Lock()

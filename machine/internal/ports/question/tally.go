@@ -1,6 +1,6 @@
 package question
 
-// Tell returns false if the caller keeps the counts.
+// Tell returns false without a connection to the cell. The caller then adds the counts to a later report.
 func (l *Link) Tell(tally Tally) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

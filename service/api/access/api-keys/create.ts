@@ -22,7 +22,7 @@ export async function createApiKey(call: Call<typeof apiKeysCreate>, deps: Chang
   const times = { created_at: call.now, expires_at: endOf(call.body.expires_at ?? null, call.now), revoked_at: null }
   const key = { id: deps.ids.next(), key_id, organization_id, project_id, name, tool_permissions, ...times }
   const work = async (tx: ChangeTx) => {
-    await lockProject(tx, project_id) // keeps concurrent calls within the limit
+    await lockProject(tx, project_id) // concurrent calls wait here, so they cannot exceed the limit
     const current = await countKeys(tx, project_id)
     if (current >= keys_per_project_max) {
       const details = { limit: 'api_keys', limit_value: keys_per_project_max, current }

@@ -21,7 +21,7 @@ export async function updateApiKey(call: Call<typeof apiKeysUpdate>, deps: Chang
     const key = await lockKey(tx, project_id, api_key_id)
     if (key === undefined) throw notFound('API key')
     if (key.revoked_at !== null) throw fail('conflict', null, 'The key is revoked')
-    // A wider key leaves its tokens valid.
+    // Only lost permissions invalidate the key's tool tokens.
     const narrowed = tool_permissions !== undefined && key.tool_permissions.some((tool) => !tool_permissions.some((kept) => kept === tool))
     if (Object.keys(change).length === 0) return null
     await writeKey(tx, api_key_id, { ...change, ...(narrowed ? { tools_changed_at: call.now } : {}) })

@@ -14,9 +14,9 @@ import type { ApiKeyCache } from './verdicts.ts'
 const API_KEY = /^sfk_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{16,200})$/
 const PERSON_SESSION = /^sfu_[A-Za-z0-9_-]{43}$/
 const DAY_MS = 24 * 3600 * 1000
-/** Of a session: within 30 days an hour decides nothing, and each write costs. */
+/** A session's last use is written once an hour: the 30-day limit needs no more precision. */
 const TOUCH_MS = 3600 * 1000
-/** Of a key: finding unused keys needs no more precision. */
+/** A key's last use is written every 5 minutes: finding unused keys needs no more precision. */
 const USE_MS = 5 * 60 * 1000
 
 export interface AuthenticateDeps {
@@ -27,7 +27,7 @@ export interface AuthenticateDeps {
   guesses: AuthFailureLimiter
 }
 
-/** App, "Authentication". All invalid credentials get the same answer. */
+/** See the specification (App, "Authentication"). All invalid credentials get the same answer. */
 export async function authenticate(deps: AuthenticateDeps, arrival: Arrival): Promise<Principal> {
   const token = bearerOf(arrival.headers)
   const principal = token === undefined ? null : await principalOf(deps, token, arrival)

@@ -6,7 +6,7 @@ import { fail } from '../../../lib/fail.ts'
 
 export type CallerRate = (who: Principal) => void
 
-/** Each process counts for itself. */
+/** Each process counts only the calls that it receives. */
 export function createCallerRate(requests_per_minute: number, clock: Clock): CallerRate {
   const buckets = createBuckets({ tokens: requests_per_minute, seconds: 60, names_max: LIMITS.caller.callers_counted_max }, clock)
   return ({ id }) => {

@@ -34,14 +34,14 @@ export async function challenge(
     if (refused !== null) return { refused }
     return { rotated: await rotate(tx, call, { mfa_pending: false }) }
   }
-  // The transaction commits the count of a wrong code before the refusal.
+  // The refusal is thrown after the transaction, because the count of wrong codes must be committed.
   const done = await changing(deps, call, work, (result) => ('rotated' in result ? sessionSubject(session.id) : null))
   if ('refused' in done) throw done.refused
   const account = await readAccount(deps.reads, id)
   return { status: 200, body: { ...done.rotated, mfa_required: false, email_verified: account?.email_verified ?? false } }
 }
 
-/** The caller holds the row lock, so a code works once. */
+/** Requires a lock on the credentials' row: two concurrent calls cannot use the same code. */
 export async function tryCode(
   tx: ChangeTx,
   deps: Pick<AccessDeps, 'people'>,
@@ -59,7 +59,7 @@ export async function tryCode(
   return is_right ? null : invalidCredentials()
 }
 
-/** A recovery code cannot be guessed: it works even while the factor is locked, and unlocks it. */
+/** A recovery code cannot be guessed, so it is accepted while the second factor is locked, and unlocks the factor. */
 async function tryRecoveryCode(tx: ChangeTx, { now }: Call, person_id: string, typed: string): Promise<Failure | null> {
   if (!(await useRecoveryCode(tx, person_id, digestOf(normalizeRecoveryCode(typed)), now))) return invalidCredentials()
   await writeCredentials(tx, person_id, UNLOCKED)

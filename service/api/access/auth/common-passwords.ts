@@ -5,7 +5,7 @@ import { fail } from '../../../lib/fail.ts'
 
 const LIST = new URL(import.meta.resolve('@zxcvbn-ts/language-common/src/passwords.json'))
 
-/** Some 1,500 that pass the length rule (ASVS 5.0, 6.2.4). */
+/** Some 1,500 common passwords that the length rule alone would accept (ASVS 5.0, 6.2.4). */
 const COMMON: ReadonlySet<string> = new Set(
   (JSON.parse(readFileSync(fileURLToPath(LIST), 'utf8')) as unknown[])
     .filter((word): word is string => typeof word === 'string' && word.length >= LIMITS.sign_in.password_characters_min)

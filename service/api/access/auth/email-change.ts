@@ -12,7 +12,7 @@ import type { AccessDeps } from '../deps.ts'
 
 const UNIQUE_VIOLATION = '23505'
 
-/** A taken address gets no link, but the same answer. */
+/** A taken address gets no link, but the same answer: callers cannot test addresses. */
 export async function changeEmail(call: Call<typeof authEmailChange>, deps: ChangeDeps & Pick<AccessDeps, 'people'>): Promise<Reply> {
   const { id } = personOf(call.who)
   const email = emailOf(call.body.new_email, 'new_email')

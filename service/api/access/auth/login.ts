@@ -12,7 +12,7 @@ import { findAccount, type AccountRow } from './store.ts'
 import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
 import type { AccessDeps } from '../deps.ts'
 
-/** An unknown account gets the answer of a wrong password, after the same time. */
+/** An unknown account and a wrong password get the same answer after the same time. */
 export async function logIn(
   call: Call<typeof authLogin>,
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,

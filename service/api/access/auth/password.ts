@@ -36,7 +36,7 @@ export async function changePassword(
   const password_hash = await deps.people.passwords.hash(new_password, { session_id: session.id })
   const work = async (tx: ChangeTx) => {
     const row = await lockCredentials(tx, id)
-    if (row.password_hash !== checked) throw invalidCredentials() // another change came first
+    if (row.password_hash !== checked) throw invalidCredentials() // a concurrent call has changed the password
     await writeCredentials(tx, id, { password_hash, password_changed_at: call.now })
     await dropEmailTokens(tx, id, 'reset_password')
     if (end_other_sessions) await revokeSessions(tx, id, call.now, session.id)
@@ -55,14 +55,14 @@ export function requestReset(
   return askForMail(call, deps, 'reset_password')
 }
 
-/** The link proves access to the mailbox: it verifies the address. */
+/** Only the mailbox received the link, so its use also verifies the address. */
 export async function confirmReset(
   call: Call<typeof authResetConfirm>,
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
 ): Promise<Reply> {
   const token_sha256 = digestOf(call.body.token)
   refuseCommon(call.body.new_password, 'new_password')
-  if ((await personOfToken(deps.reads, token_sha256)) === null) throw tokenInvalid() // before hashing, which is expensive
+  if ((await personOfToken(deps.reads, token_sha256)) === null) throw tokenInvalid() // checked before the hashing, which is expensive
   const password_hash = await deps.people.passwords.hash(call.body.new_password, call)
   const work = async (tx: ChangeTx) => {
     const taken = await useEmailToken(tx, { token_sha256, purpose: 'reset_password', now: call.now })

@@ -6,14 +6,14 @@ import { sourceOf } from '../../../http/source.ts'
 import { fail } from '../../../lib/fail.ts'
 import { createFairSemaphore } from '../../../lib/bounded.ts'
 
-/** Checks and hashes passwords off the event loop, with bounded concurrency: each takes a core and 46 MiB for some 50 ms. */
+/** Checks and hashes passwords outside the event loop. Concurrency is bounded, because each hash uses a core and 46 MiB for some 50 ms. */
 export interface Passwords {
   hash(password: string, asker: PasswordClient): Promise<string>
-  /** @param kept null: no such account or no password. The check takes as long and fails. */
+  /** @param kept null: no such account or no password. The check then fails, but takes as long as any other. */
   matches(kept: string | null, password: string, asker: PasswordClient): Promise<boolean>
 }
 
-/** Requests are queued fairly per asker. Sessions have their own queue, so that guessers without a session never delay signed-in people. */
+/** Requests are queued fairly per client. Sessions have their own queue, so guessers without a session never delay signed-in people. */
 export type PasswordClient = { address: string } | { session_id: string }
 
 /** OWASP's recommendation of argon2id with one pass; argon2id is the module's default. */

@@ -14,14 +14,14 @@ export interface PeopleDeps {
   passwords: Passwords
   secrets: PersonSecrets
   bounds: SignInLimiter
-  /** Registration without an invitation. List: these domains. */
+  /** Who may register without an invitation. A list: addresses of these domains. */
   registration: 'open' | 'invitation' | readonly string[]
   wakeMailSender(): void
 }
 
 const DAY_MS = 24 * 3600 * 1000
 
-/** For a person without a session. */
+/** Changes data as this person, for routes that need no session. */
 export function changingAs<Result>(
   deps: Pick<CallDeps, 'db' | 'ids'>,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,
@@ -43,7 +43,7 @@ export function sessionSubject(id: string): AuditTarget {
   return { kind: 'session', id, organization_id: null, project_id: null }
 }
 
-/** Session routes accept no other principal, as their access declares. */
+/** The access of session routes admits only people, so a key is a programming error. */
 export function personOf(who: Principal): PersonPrincipal {
   if (who.type !== 'user') throw new Error('a route of sessions was called by a key')
   return who
@@ -55,7 +55,7 @@ export function emailOf(text: string, path = 'email'): string {
   throw fail('validation_failed', null, 'The request is not valid', { details: { issues: [{ path, message: 'is no email address' }] } })
 }
 
-/** The same answer whatever was wrong. */
+/** The answer does not reveal which credential was wrong. */
 export function invalidCredentials(): Failure {
   return fail('invalid_credentials', null, 'What you sign in with is not right')
 }
@@ -74,7 +74,7 @@ export function sessionDaysFrom(now: Date): Date {
   return new Date(now.getTime() + LIMITS.sign_in.session_days_max * DAY_MS)
 }
 
-/** The work takes the token, which proves its validity, and returns the owner. */
+/** The work consumes the token, which proves that it is valid, and returns the token's owner. */
 export async function changingByToken(
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'>,
   call: Pick<Call, 'now' | 'request_id' | 'address' | 'route'>,

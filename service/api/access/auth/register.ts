@@ -16,7 +16,7 @@ import type { AccessDeps } from '../deps.ts'
 
 const ACCEPTED = { status: 202, body: { status: 'accepted' } }
 
-/** Only the mailbox's owner learns whether the address has an account: answer and duration are always the same. */
+/** Answer and duration are always the same. Only mail to the address reveals whether it has an account. */
 export async function register(
   call: Call<typeof authRegister>,
   deps: ReadDeps & Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,
@@ -39,7 +39,7 @@ export async function register(
       await mail('already_registered')
       return null
     }
-    // A second registration of an unverified address replaces the first.
+    // A second registration of an unverified address replaces the password and name of the first.
     await lockCredentials(tx, found.id)
     await writeCredentials(tx, found.id, { password_hash, password_changed_at: call.now })
     if (!is_new) {
@@ -54,7 +54,7 @@ export async function register(
   return ACCEPTED
 }
 
-/** Only the mailbox has the invitation token. */
+/** Only the invited mailbox received the token, so the token verifies the address. */
 async function refuseUninvited(
   call: Call,
   { reads, people }: ReadDeps & Pick<AccessDeps, 'people'>,
@@ -83,7 +83,7 @@ export async function verifyEmail(call: Call<typeof authVerifyEmail>, deps: Read
   return { status: 204 }
 }
 
-/** The sender decides the mail, so all addresses get the same answer. */
+/** The mail sender decides whether a mail is due, so all addresses get the same answer. */
 export async function resendVerification(
   call: Call<typeof authResend>,
   deps: Pick<CallDeps, 'db' | 'ids'> & Pick<AccessDeps, 'people'>,

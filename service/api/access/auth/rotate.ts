@@ -12,7 +12,7 @@ export interface Rotated {
   session_expires_at: string
 }
 
-/** App, "Authentication" 2. A concurrent call with the old token is refused. */
+/** See the specification (App, "Authentication" 2). A concurrent call with the old token is refused. */
 export async function rotate(tx: ChangeTx, call: Call, change: SessionChange): Promise<Rotated> {
   const { session } = personOf(call.who)
   const { token, token_sha256 } = newSessionToken()

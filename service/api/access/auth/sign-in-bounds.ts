@@ -4,11 +4,11 @@ import { sourceOf } from '../../../http/source.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Unknown addresses are limited like known ones: a caller cannot tell them apart. Each process counts for itself. */
+/** Unknown addresses have the same limits as known ones, so callers cannot tell them apart. Each process counts only its own calls. */
 export interface SignInLimiter {
-  /** Only failures (null) count. */
+  /** Only failures (null) use up the limit. */
   guess<Found>(email: string, address: string, work: () => Promise<Found | null>): Promise<Found | null>
-  /** A signed-in person is not limited by guesses of others. */
+  /** Guesses by other callers do not limit a signed-in person. */
   guessInSession<Found>(session_id: string, work: () => Promise<Found | null>): Promise<Found | null>
   mail(email: string, address: string): void
 }
@@ -65,7 +65,7 @@ async function counted<Found>(wanted: [Buckets, string][], work: () => Promise<F
   }
 }
 
-/** Bounded: the oldest entry is dropped first. */
+/** The size is bounded: the oldest entry is removed first. */
 function createRecentSignIns(clock: Clock): { has(name: string): boolean; add(name: string): void } {
   const known_ms = LIMITS.sign_in.known_days * 24 * 3600 * 1000
   const names = new Map<string, number>()

@@ -15,7 +15,7 @@ export interface ApiKeyRow {
   last_used_at: Date | null
 }
 
-/** By id and digest together: known and unknown ids take the same path. */
+/** Searches by id and digest together: unknown ids then need the same time as known ids. */
 export async function findApiKey(reads: Reader, key_id: string, secret_sha256: Buffer, now: Date): Promise<ApiKeyRow | null> {
   const [row] = await reads.rows<ApiKeyRow>(
     'auth.api_key',
@@ -39,7 +39,7 @@ export interface PersonSessionRow {
   memberships: { organization_id: string; role: Role }[]
 }
 
-/** App, "Authentication" 2: used within 30 days, at most 90 days old. */
+/** A session is valid if used within 30 days and at most 90 days old (App, "Authentication" 2). */
 export async function findPersonSession(
   reads: Reader,
   token_sha256: Buffer,
@@ -132,7 +132,7 @@ export async function isInvited(reads: Reader, token_sha256: Buffer, email: stri
   return rows.length > 0
 }
 
-/** Also of an expired token; `useEmailToken` checks it. */
+/** Also returns the person of an expired token: only `useEmailToken` checks the expiry. */
 export async function personOfToken(reads: Reader, token_sha256: Buffer): Promise<string | null> {
   const text = 'select person_id from email_tokens where token_sha256 = $1'
   const [row] = await reads.rows<{ person_id: string }>('auth.person_of_token', text, [token_sha256])

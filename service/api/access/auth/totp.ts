@@ -4,7 +4,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 
 const PERIOD_SECONDS = 30
 const SECRET_BYTES = 20
-/** In both directions, for late clocks and typing. */
+/** Periods before and after the current one, for inexact clocks and slow typing. */
 const WINDOW = 1
 
 export function newTotpSecret(): Buffer {
@@ -16,7 +16,7 @@ export function totpText(secret: Buffer, email: string): { secret: string; otpau
   return { secret: totp.secret.base32, otpauth_url: totp.toString() }
 }
 
-/** null: no match. */
+/** @returns the period whose code matched; null: none. */
 export function stepOf(secret: Buffer, code: string, now: Date): number | null {
   if (!/^[0-9]{6}$/.test(code)) return null
   const delta = totpOf(secret, '').validate({ token: code, timestamp: now.getTime(), window: WINDOW })
@@ -35,7 +35,7 @@ function totpOf(secret: Buffer, label: string): TOTP {
   })
 }
 
-/** 80 bits, without look-alikes. */
+/** 80 bits, in letters and digits that look different. */
 export function newRecoveryCodes(): string[] {
   return Array.from({ length: LIMITS.sign_in.recovery_codes }, () => {
     const text = Array.from(randomBytes(16), (byte) => ALPHABET[byte % ALPHABET.length]).join('')
@@ -52,7 +52,7 @@ export function normalizeRecoveryCode(typed: string): string {
     .replaceAll(/(.{4})(?=.)/g, '$1-')
 }
 
-/** null: not locked yet. */
+/** null: fewer wrong codes than lock the factor. */
 export function lockSeconds(failures: number): number | null {
   const { wrong_codes_max, lock_seconds, lock_seconds_max } = LIMITS.sign_in
   const beyond = failures - wrong_codes_max

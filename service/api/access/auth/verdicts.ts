@@ -10,10 +10,10 @@ interface CachedApiKey {
   read_ms: number
 }
 
-/** A change of a key evicts its entry. */
+/** Caches valid API keys. A change of a key removes the key. */
 export interface ApiKeyCache {
   find(digest: string, now: Date, monotonic_ms: number): ApiKeyPrincipal | null
-  /** A result from before a change notice is not cached. */
+  /** A result that was read before a change notification is not cached. */
   readThrough(
     digest: string,
     read: () => Promise<Omit<CachedApiKey, 'read_ms'> | null>,
@@ -40,7 +40,7 @@ export function openApiKeyCache(listener: Pick<Listener, 'on'>): ApiKeyCache {
       const verdict = await read()
       if (!verdict) return null
       if (changes === changes_before) {
-        if (known.size >= VERDICTS_MAX) known.clear() // entries are re-read, so any choice works
+        if (known.size >= VERDICTS_MAX) known.clear() // any entry may be removed, because the next call reads it again
         known.set(digest, { ...verdict, read_ms: monotonic_ms })
       }
       return verdict.principal

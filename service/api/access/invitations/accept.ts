@@ -9,7 +9,7 @@ import { takeInvitation } from './store.ts'
 import { invitationSubject } from './view.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** An existing member keeps their role. */
+/** An existing member keeps the current role. */
 export async function acceptInvitation(call: Call<typeof invitationsAccept>, deps: ChangeDeps): Promise<Reply> {
   const { id: person_id, email } = personOf(call.who)
   const work = async (tx: ChangeTx) => {

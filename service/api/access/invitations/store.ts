@@ -19,7 +19,7 @@ export function listInvitations(reads: Reader, organization_id: string, now: Dat
   )
 }
 
-/** An expired invitation would block another one. */
+/** An expired invitation would block a new one to the address. */
 export async function endExpired(tx: ChangeTx, organization_id: string, email: string, now: Date): Promise<void> {
   await tx
     .updateTable('invitations')
@@ -94,7 +94,7 @@ export async function writeInvitation(
   await tx.updateTable('invitations').set(change).where('id', '=', id).execute()
 }
 
-/** Only one of several concurrent calls succeeds. */
+/** Of several concurrent calls with the same token only one succeeds. */
 export function takeInvitation(
   tx: ChangeTx,
   { token_sha256, email, now }: { token_sha256: Buffer; email: string; now: Date },

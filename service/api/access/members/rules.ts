@@ -7,14 +7,14 @@ import { fail, type Failure } from '../../../lib/fail.ts'
 import { personOf } from '../auth/people.ts'
 import { notFound } from '../../calls/scope.ts'
 
-/** The role may have changed since authentication. */
+/** Reads the role again, because it may have changed since authentication. */
 export async function ownRole(tx: ChangeTx, call: Pick<Call, 'who'>, organization_id: string): Promise<Role> {
   const role = await roleIn(tx, organization_id, personOf(call.who).id)
   if (role === null) throw notFound('organization')
   return role
 }
 
-/** Making an owner requires a recent password check. */
+/** A person who makes another an owner must have entered the password recently. */
 export function refuseGrant(call: Call, own: Role, roles: readonly Role[], given: Role | null): void {
   const beyond = roles.find((role) => !grantableBy(own).includes(role))
   if (beyond !== undefined) throw fail('forbidden', null, `As ${own} you may not give or take the role ${beyond}`)
@@ -22,7 +22,7 @@ export function refuseGrant(call: Call, own: Role, roles: readonly Role[], given
   if (given === 'owner') refuseStale({ step_up: true }, session.stepped_up_at, call.now)
 }
 
-/** Requires the organization's lock. */
+/** Requires the organization's lock: concurrent calls could remove the last owners. */
 export async function refuseLastOwner(tx: ChangeTx, organization_id: string, role: Role): Promise<void> {
   if (role === 'owner' && (await countOwners(tx, organization_id)) < 2) throw lastOwner()
 }

@@ -4,7 +4,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { ClientVersions } from '../../../../contract/schemas/client-versions.ts'
 import type { Call, Reply } from '../../../http/call.ts'
 
-/** App, "Versioning" 2. */
+/** See the specification (App, "Versioning" 2). */
 export async function getClientVersions(_call: Call<typeof clientVersions>): Promise<Reply> {
   const body: ClientVersions = { clients: CLIENT_PACKAGES.map(told) }
   return { status: 200, body, headers: { 'cache-control': `public, max-age=${LIMITS.client_versions.cache_seconds}` } }

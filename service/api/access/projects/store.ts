@@ -16,7 +16,7 @@ export async function readProject(reads: Reader, id: string): Promise<ProjectRow
   return row ?? null
 }
 
-/** One row more than the page holds. */
+/** Reads one row beyond the page, which shows whether another page exists. */
 export async function listProjects(reads: Reader, organization_id: string, only: string | null, page: Page): Promise<ProjectRow[]> {
   const { below, limit } = page
   if (only !== null) {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 
-/** Refills a day after its start. @returns the start of an exhausted budget, else null. */
+/** The budget is full again a day after its first use. @returns the time of that use if it is exhausted, else null. */
 export async function takeFromBudget(
   tx: ChangeTx,
   name: string,

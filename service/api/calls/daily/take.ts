@@ -6,7 +6,7 @@ import { takeFromBudget } from './store.ts'
 
 const DAY_SECONDS = 24 * 3600
 
-/** Limits on current objects do not bound rows: deleted ones remain. Locks an organization row, so a transaction calls this last. */
+/** Limits on existing objects do not bound rows, because deleted objects' rows remain. Call this last: it locks an organization row. */
 export async function takeOfDay(tx: ChangeTx, what: keyof typeof LIMITS.per_day, organization_id: string, now: Date): Promise<void> {
   const day_before = new Date(now.getTime() - DAY_SECONDS * 1000)
   const began = await takeFromBudget(tx, `${what}:${organization_id}`, LIMITS.per_day[what], { day_before, now })

@@ -13,7 +13,7 @@ export interface CommandResult extends Omit<Outcome, 'body'> {
 
 export type Work<W extends CommandResult = CommandResult> = (tx: ChangeTx) => Promise<W>
 
-/** From the stored state. */
+/** Makes the answer from the stored rows. */
 export type Render<W extends CommandResult = CommandResult> = (reads: Reader, worked: W) => Promise<unknown>
 
 export interface Changed extends Outcome {
@@ -32,7 +32,7 @@ export function changing<Result>(
   return deps.turns.run(call, () => mutate(deps.db, byCaller(deps, call), call.route.id, work, subject))
 }
 
-/** Repeats get the stored outcome even if this process dies first. */
+/** Stores the outcome with the change: a repeat gets it even if this process dies before answering. */
 export async function change<W extends CommandResult>(deps: ChangeDeps, call: Call, work: Work<W>, render?: Render<W>): Promise<Changed> {
   const { outcome, worked } = await changing(
     deps,

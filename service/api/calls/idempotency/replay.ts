@@ -12,8 +12,8 @@ import { findOutcome, hasKey, keepRefusal, type Outcome } from './store.ts'
 type Answers<Deps> = Readonly<Record<string, (call: never, deps: Deps, outcome: Changed) => Promise<Reply>>>
 
 /**
- * @param answers with a token, rebuilt for each repeat.
- * @param refusals bounds stored refusals per caller: they are free, and each is a row for a day.
+ * @param answers makes the answers that contain a token, again for each repeat.
+ * @param refusals limits stored refusals per caller: a refused call is free, but its row is kept for a day.
  */
 export function idempotency<Deps extends Pick<CallDeps, 'db'>>(
   keys: Fingerprints,
@@ -35,7 +35,7 @@ export function idempotency<Deps extends Pick<CallDeps, 'db'>>(
   }
 
   async function answerAgain(call: Call, deps: Deps, outcome: Outcome): Promise<Reply> {
-    // A person may have left the organization.
+    // The person may have left the organization since the first call.
     if (!maySeeScope(call.who, outcome.scope)) throw notFound(outcome.workspace_id === null ? 'project' : 'workspace')
     const again = { ...outcome, recorded: false, replayed: true }
     const answer = answers[call.route.id]

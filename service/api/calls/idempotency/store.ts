@@ -7,14 +7,14 @@ import type { Db } from '../../../db/database.ts'
 import type { Call } from '../../../http/call.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** Never holds a token. */
+/** A stored outcome never contains a token. */
 export interface Outcome {
   status: number
-  /** A repeating caller must still be allowed to see it. */
+  /** A repeating caller must still have access to this scope. */
   scope: Scope
-  /** Text: jsonb would reorder the fields. Absent if the answer holds a token. */
+  /** Text, because jsonb would reorder the fields. Absent if the answer contains a token. */
   body?: string
-  /** Of an answer with a token; else null. */
+  /** Set only if the answer contains a token. */
   workspace_id: string | null
   operation_id: string | null
   ignored?: Ignorable[]
@@ -37,7 +37,7 @@ export function hasKey(call: Call): call is IdempotentCall {
   return call.idempotency !== null
 }
 
-/** Throws a stored refusal, or a mismatch for another request. */
+/** @throws the stored refusal, or a mismatch if the key was used for another request */
 export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Outcome | null> {
   const row = await db
     .selectFrom('idempotency_entries')
@@ -51,13 +51,13 @@ export async function findOutcome(db: Db | Tx, call: IdempotentCall): Promise<Ou
   if (!call.idempotency.matches(row.fingerprint)) {
     throw fail('idempotency_mismatch', null, 'The Idempotency-Key was used for another request')
   }
-  const kept = row.outcome as unknown as Kept // only the two functions below write it
+  const kept = row.outcome as unknown as Kept // only keepOutcome and keepRefusal insert this value
   if ('refused' in kept) throw refusalOf(kept)
   return kept
 }
 
 /**
- * Concurrent calls are told to retry.
+ * Locks the key; a concurrent call with the same key is refused and may retry.
  * @returns the outcome of an earlier call.
  */
 export async function takeKey(tx: Tx, call: IdempotentCall): Promise<Outcome | null> {
@@ -73,7 +73,7 @@ export function keepOutcome(tx: Tx, call: IdempotentCall, outcome: Outcome): Pro
   return keep(tx, call, outcome)
 }
 
-/** Repeats get the status that the call was answered with. */
+/** Stores the status that the caller received, so that repeats get the same one. */
 export async function keepStatus(db: Db, call: IdempotentCall, status: number): Promise<void> {
   await db
     .updateTable('idempotency_entries')
@@ -115,7 +115,7 @@ async function keep(tx: Tx, call: IdempotentCall, kept: Kept): Promise<void> {
 const FORGET_ROWS = 5000
 const FORGET_TURNS_MAX = 1000
 
-/** Small statements: one caller may leave a hundred thousand entries. */
+/** Deletes in small statements: one caller may have a hundred thousand entries. */
 export async function forgetOutcomes(db: Db, now: Date): Promise<number> {
   let forgotten = 0
   for (let turn = 0; turn < FORGET_TURNS_MAX; turn++) {

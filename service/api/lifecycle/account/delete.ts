@@ -21,7 +21,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: Chan
   const work = async (tx: ChangeTx) => {
     await refuseSoleOwner(tx, id)
     const by = byCaller(deps, call)
-    // The account's own record belongs to no organization.
+    // A record per organization: the account's own record belongs to no organization.
     for (const organization_id of await deleteMemberships(tx, id)) {
       await insertAuditEvent(tx, auditEvent(by, 'members.delete', { ...personSubject(id, { account: 'deleted' }), organization_id }))
     }
@@ -34,7 +34,7 @@ export async function deleteAccount(call: Call<typeof accountDelete>, deps: Chan
   return { status: 204 }
 }
 
-/** App, "Reasons": no other member could manage the organization. */
+/** A sole owner is refused, because no other member could manage the organization (App, "Reasons"). */
 async function refuseSoleOwner(tx: ChangeTx, person_id: string): Promise<void> {
   const organization_ids = (await lockOwned(tx, person_id)).filter(({ owners }) => owners < 2).map(({ id }) => id)
   if (organization_ids.length === 0) return

@@ -25,7 +25,7 @@ export async function deleteOrganization(
   const work = async (tx: ChangeTx) => {
     const row = await lockOrganization(tx, organization_id)
     if (row === undefined) throw notFound('organization')
-    // A second owner who deletes concurrently has lost the role.
+    // Checked under the lock: a concurrent delete by another owner removes the role.
     if ((await ownRole(tx, call, organization_id)) !== 'owner') throw fail('forbidden', null, 'Only an owner may delete an organization')
     if (call.body.confirm_slug !== row.slug) {
       throw fail('validation_failed', null, 'confirm_slug is not the slug of the organization', { details: { field: 'confirm_slug' } })
@@ -46,7 +46,7 @@ export async function deleteOrganization(
   return { status: 202, body: operationView(operation) }
 }
 
-/** No person could end a subscription or checkout afterwards. */
+/** Refused, because no person could end the subscription or checkout after the deletion. */
 async function refuseBuyers(tx: ChangeTx, organization_id: string, now: Date): Promise<void> {
   if (((await lockAccount(tx, { organization_id }))?.subscription_id ?? null) !== null)
     throw fail('conflict', 'subscription_active', 'This organization has bought a plan: end that subscription first')

@@ -27,7 +27,7 @@ const LOOK_MS = 2000
 
 type DeletionWorkerDeps = ReadDeps & Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'>
 
-/** Several processes may run this: each step checks the current state. */
+/** Several processes may run this worker, because each step checks the current state. */
 export function startDeletionWorker(deps: DeletionWorkerDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
@@ -45,7 +45,7 @@ export async function endAll(deps: DeletionWorkerDeps, stopped: () => boolean = 
   }
 }
 
-/** Workspaces end before volumes, which are unused then. */
+/** Deletes workspaces before volumes, which are unused then. */
 async function step(deps: DeletionWorkerDeps, ending: OrganizationDeletion): Promise<void> {
   const { organization_id, operation_id } = ending
   const now = deps.clock.now()
@@ -58,7 +58,7 @@ async function step(deps: DeletionWorkerDeps, ending: OrganizationDeletion): Pro
   if (isNothingLeft(left)) await finish(deps, ending)
 }
 
-/** state_reason (App, "Operation"). */
+/** Values of state_reason (App, "Operation"). */
 function reasonOf({ workspaces_left, volumes_left }: RemainingObjects): string {
   if (workspaces_left > 0) return 'deleting_workspaces'
   return volumes_left > 0 ? 'deleting_volumes' : 'deleting_records'
@@ -79,13 +79,13 @@ async function endWorkspace(deps: DeletionWorkerDeps, ending: OrganizationDeleti
   await mutate(deps.db, by, 'workspaces.delete', work, ({ changed, scope }) => changed && { ...scope, ...changed })
 }
 
-/** The requester with the role at the time of the request. */
+/** The requester with the role of that time: the membership no longer exists. */
 function ownerOf({ organization_id, requested_by }: OrganizationDeletion): PersonPrincipal {
   const session = { id: '', stepped_up_at: null }
   return { type: 'user', id: requested_by, email: '', memberships: [{ organization_id, role: 'owner' }], session }
 }
 
-/** The worker of a canceled build cannot commit. */
+/** Cancels the build's operation. The build's worker can then not commit. */
 async function endBuild(deps: DeletionWorkerDeps, ending: OrganizationDeletion, build_id: string): Promise<void> {
   const by = byRequester(deps, ending)
   const work = async (tx: ChangeTx) => {
@@ -131,7 +131,7 @@ async function endSecret(deps: DeletionWorkerDeps, ending: OrganizationDeletion,
   await mutate(deps.db, by, 'secrets.delete', work, (secret) => secret && secretSubject(secret))
 }
 
-/** Concurrent creations hold the organization's row: under its lock all are visible. */
+/** Creations lock the organization's row. Under the same lock this count includes every one. */
 async function finish(deps: DeletionWorkerDeps, { organization_id, operation_id }: OrganizationDeletion): Promise<void> {
   const by = serviceOrigin('api', { ids: deps.ids, now: deps.clock.now() })
   const work = async (tx: ChangeTx) => {

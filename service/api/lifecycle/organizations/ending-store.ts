@@ -14,7 +14,7 @@ export interface OrganizationDeletion {
 
 const ENDINGS_MAX = 100
 
-/** Random order: an unreachable host does not block other organizations. */
+/** In random order, so that one unreachable host does not block the other organizations. */
 export function listEndings(reads: Reader): Promise<OrganizationDeletion[]> {
   return reads.rows(
     'organizations.endings',

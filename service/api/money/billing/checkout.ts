@@ -14,10 +14,10 @@ import type { CallDeps, ChangeDeps, ReadDeps } from '../../calls/deps.ts'
 import type { MoneyDeps } from '../deps.ts'
 
 const CHECKOUT_MS = LIMITS.payment.checkout_minutes * 60_000
-/** After the page has expired. */
+/** Checks the checkout one minute after its page has expired. */
 const LOOK_MS = CHECKOUT_MS + 60_000
 
-/** Without a payment service, the operator sets the plan. */
+/** Without a payment service no plan can be bought: the operator sets the plan. */
 export async function createCheckout(
   call: Call<typeof checkoutCreate>,
   deps: ChangeDeps & ReadDeps & Pick<MoneyDeps, 'payment' | 'payments'> & Pick<CallDeps, 'logger'>,
@@ -33,7 +33,7 @@ export async function createCheckout(
     const page = await reportOutage(deps.logger, () => makePage(call, deps, payment, { id, plan, ...begun }))
     return { status: 201, body: page }
   } catch (error) {
-    await endCheckout(deps.db, id, 'expired') // so that it blocks no other checkout
+    await endCheckout(deps.db, id, 'expired') // a pending checkout would block others
     throw error
   }
 }
@@ -48,7 +48,7 @@ async function planToBuy({ body }: Call<typeof checkoutCreate>, { reads }: ReadD
 
 interface Begun {
   name: string
-  /** Pages of the superseded checkouts. */
+  /** Pages of the superseded checkouts, which must be closed. */
   pages: string[]
 }
 
@@ -68,7 +68,7 @@ function begin(call: Call<typeof checkoutCreate>, deps: ChangeDeps, { id, plan }
   return changing(deps, call, work, () => subject)
 }
 
-/** Runs outside any transaction. A page that another checkout superseded meanwhile is closed again. */
+/** Runs outside any transaction. If another checkout superseded this one meanwhile, the page is closed again. */
 async function makePage(
   { params: { organization_id }, now }: Call<typeof checkoutCreate>,
   { db, reads, payments }: ReadDeps & Pick<CallDeps, 'db'> & Pick<MoneyDeps, 'payments'>,
@@ -82,7 +82,7 @@ async function makePage(
   for (const page of pages) {
     if ((await payment.endCheckout(page)).state !== 'complete') continue
     payments.poke()
-    throw subscribed() // the person has just paid; the event will follow
+    throw subscribed() // the person has just paid, and the event will apply the plan
   }
   const expires_at = new Date(now.getTime() + CHECKOUT_MS)
   const { session_id, url } = await payment.createCheckout({ id, customer_id: account.customer_id, plan, expires_at })

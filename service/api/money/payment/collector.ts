@@ -22,10 +22,10 @@ const LOOK_MS = 5000
 const AT_ONCE = 100
 const NOT_FOUND = 404
 const { call_seconds_max, retry_seconds_min, retry_seconds_max } = LIMITS.payment
-/** Longer than all calls for one object may take: no other process takes it meanwhile. */
+/** A claim lasts longer than all calls for one object may take, so no second process works on the object. */
 const TAKEN_MS = 30 * call_seconds_max * 1000
 
-/** All work is stored in rows, so a crash or an outage loses none. Several processes may run this. */
+/** All work is stored in rows, so a crash or an outage loses none. Several processes may run this worker. */
 export function startPaymentSync(deps: PaymentDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
@@ -85,7 +85,7 @@ async function syncInvoice(deps: PaymentDeps, there: RemoteInvoice): Promise<voi
   await writeInvoice(db, there, { next_try_at: later(clock.now()), tries: 0, last_error: null })
 }
 
-/** An operator may end the invoice meanwhile; the next pass then ends the remote copy. */
+/** An operator may end the invoice during the push. The next pass then ends the remote copy, too. */
 async function push(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   const { db, clock, payment, logger } = deps
   const { remote_id, customer_id } = there
@@ -101,7 +101,7 @@ async function push(deps: PaymentDeps, there: RemoteInvoice): Promise<void> {
   await lookAtInvoice(db, id, clock.now())
 }
 
-/** Events may be lost, and a process may die between checkout and page. */
+/** Reads remote state without an event: events may be lost, and a process may die after a checkout. */
 async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<void> {
   const { db, clock, logger } = deps
   const look = async (work: () => Promise<void>) =>
@@ -119,12 +119,12 @@ async function lookAgain(deps: PaymentDeps, stopped: () => boolean): Promise<voi
 
 const taken = (now: Date) => new Date(now.getTime() + TAKEN_MS)
 
-/** An object that the service does not have has no effect. */
+/** Ignores that the payment service does not have the object: there is nothing to apply. */
 function unlessGone(error: unknown): void {
   if (!(error instanceof PaymentError) || error.status !== NOT_FOUND) throw error
 }
 
-/** Retries without end: it is money. */
+/** Retries never end, because invoices must be paid. */
 function afterFailure(tries: number, now: Date): Date {
   const seconds = Math.min(retry_seconds_max, retry_seconds_min * 2 ** Math.min(tries - 1, 12))
   return new Date(now.getTime() + seconds * 1000)

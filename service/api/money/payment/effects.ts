@@ -24,7 +24,7 @@ export type PaymentDeps = Pick<CallDeps, 'db' | 'clock' | 'ids' | 'logger'> & { 
 
 const { look_again_seconds } = LIMITS.payment
 
-/** Idempotent, in any order. */
+/** Idempotent, and independent of the order of events. */
 export async function applyRemoteState(deps: PaymentDeps, { kind, object_id }: Pick<PaymentEvent, 'kind' | 'object_id'>): Promise<void> {
   switch (kind) {
     case 'checkout':
@@ -39,13 +39,13 @@ export async function applyRemoteState(deps: PaymentDeps, { kind, object_id }: P
 const subjectOf = (organization_id: string, details: Record<string, string>) =>
   ({ kind: 'organization', id: organization_id, organization_id, project_id: null, details }) as const
 
-/** Subscriptions of later checkouts are ended at once. */
+/** A subscription that comes too late is ended at once. */
 async function bringInCheckout(deps: PaymentDeps, session_id: string): Promise<void> {
   const { db, clock, payment } = deps
   const { state, checkout_id, subscription_id } = await payment.readCheckout(session_id)
   if (state === 'open' || checkout_id === null) return
   if (state === 'expired') return endCheckout(db, checkout_id, 'expired')
-  if (subscription_id === null) return // of another kind, not made here
+  if (subscription_id === null) return // not a checkout of this service
   await failpoint('payment.P1')
   const now = clock.now()
   const bought = await mutate(
@@ -57,7 +57,7 @@ async function bringInCheckout(deps: PaymentDeps, session_id: string): Promise<v
   )
   if (bought.kind === 'too_late') return payment.endSubscription(subscription_id)
   if (bought.kind === 'bought') for (const page of bought.pages) await payment.endCheckout(page)
-  await bringInSubscription(deps, subscription_id) // it may have ended since, and its event may have come first
+  await bringInSubscription(deps, subscription_id) // the subscription may have ended, and the event of its end may have been applied before
 }
 
 type Bought = { kind: 'bought'; organization_id: string; plan_id: string; pages: string[] } | { kind: 'too_late' | 'nothing' }
@@ -104,7 +104,7 @@ async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, sub
       if (account === undefined) return null
       const { organization_id, plan_id, plan_before_id } = account
       const organization = await lockOrganization(tx, organization_id)
-      // An operator's later choice of another plan stays.
+      // If an operator has chosen another plan since, that plan remains.
       if (plan_before_id !== null && organization?.plan_id === plan_id) {
         await recordTermsBefore(tx, { organization_id }, now)
         await updateOrganization(tx, organization_id, { plan_id: plan_before_id })
@@ -116,7 +116,7 @@ async function bringInSubscription({ db, clock, ids, payment }: PaymentDeps, sub
   )
 }
 
-/** Invoices of a subscription itself are always 0. */
+/** Ignores the invoices that Stripe makes for a subscription: their total is always 0. */
 async function bringInInvoice({ db, clock, ids, logger, payment }: PaymentDeps, remote_id: string): Promise<void> {
   const there = await findInvoice(db, { remote_id })
   if (there === undefined) return

@@ -1,6 +1,6 @@
 import type { InvoiceLine } from '../../../../contract/schemas/billing.ts'
 
-/** Events come twice, late and out of order, so the worker reads the object's state. */
+/** Events may arrive twice, late and out of order. The worker therefore reads the object's current state. */
 export interface PaymentEvent {
   id: string
   kind: 'checkout' | 'subscription' | 'invoice'
@@ -30,7 +30,7 @@ export interface RemoteCheckout {
 
 export type RemoteInvoiceState = 'draft' | 'open' | 'paid' | 'void'
 
-/** Every call can be repeated after a failure without duplicates. Failures are PaymentErrors. */
+/** Every call can be repeated after a failure without duplicates. Failures are thrown as PaymentErrors. */
 export interface PaymentService {
   createCustomer(organization: { id: string; name: string }): Promise<string>
   createCheckout(checkout: {
@@ -39,25 +39,25 @@ export interface PaymentService {
     plan: PlanToBuy
     expires_at: Date
   }): Promise<{ session_id: string; url: string }>
-  /** @returns the final state. */
+  /** @returns the checkout's final state. */
   endCheckout(session_id: string): Promise<RemoteCheckout>
   readCheckout(session_id: string): Promise<RemoteCheckout>
-  /** `plan`: the slug in its metadata. */
+  /** `plan` is the slug in the subscription's metadata. */
   readSubscription(id: string): Promise<{ goes_on: boolean; plan: string | null }>
   renameSubscription(id: string, plan: Pick<PlanToBuy, 'slug' | 'name'>): Promise<void>
   endSubscription(id: string): Promise<void>
-  /** @returns a URL. */
+  /** @returns the URL of the portal. */
   openPortal(customer_id: string): Promise<string>
   createInvoice(customer_id: string, invoice: InvoiceToPush): Promise<string>
-  /** @returns false if `is_wanted` prevented the collection. */
+  /** @returns false if `is_wanted` prevented the collection of the invoice. */
   completeInvoice(remote_id: string, customer_id: string, invoice: InvoiceToPush, is_wanted: () => Promise<boolean>): Promise<boolean>
   readInvoice(remote_id: string): Promise<RemoteInvoiceState>
   settleInvoice(remote_id: string, as: 'paid' | 'void'): Promise<void>
-  /** @returns null: irrelevant. 'unsigned': a wrong or too old signature. */
+  /** @returns null: the event does not matter. 'unsigned': the signature is wrong or too old. */
   readEvent(body: Buffer, signature: string, now: Date): PaymentEvent | null | 'unsigned'
 }
 
-/** Holds no key and no personal address. */
+/** May be logged: contains no key and no personal address. */
 export class PaymentError extends Error {
   readonly status: number | undefined
   readonly code: string | undefined

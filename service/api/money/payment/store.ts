@@ -64,7 +64,7 @@ export async function insertCheckout(tx: ChangeTx, checkout: Insertable<Database
   await tx.insertInto('checkouts').values(checkout).execute()
 }
 
-/** @returns the pages to close. */
+/** @returns the pages of superseded checkouts, which must be closed. */
 export async function supersede(tx: ChangeTx, organization_id: string): Promise<string[]> {
   const rows = await tx
     .updateTable('checkouts')
@@ -76,7 +76,7 @@ export async function supersede(tx: ChangeTx, organization_id: string): Promise<
   return rows.flatMap(({ session_id }) => session_id ?? [])
 }
 
-/** @returns false if superseded. */
+/** @returns false if the checkout is no longer pending. */
 export async function writePage(db: Db, id: string, session_id: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('checkouts')
@@ -118,7 +118,7 @@ export async function takeCheckouts(db: Db, now: Date, look_at: Date, limit: num
   return rows
 }
 
-/** @returns false for a repeat. */
+/** @returns false if the event was received before. */
 export async function keepEvent(db: Db, { id, kind, object_id }: PaymentEvent, now: Date): Promise<boolean> {
   const { numInsertedOrUpdatedRows = 0n } = await db
     .insertInto('payment_events')
@@ -153,7 +153,7 @@ export interface RemoteInvoice {
   invoice: InvoiceRow
 }
 
-/** Includes invoices from before the organization was a customer. */
+/** Includes open invoices from before the organization became a customer. */
 export async function addInvoices(db: Db, now: Date): Promise<void> {
   await sql`
     insert into payment_invoices (invoice_id, next_try_at)
@@ -203,7 +203,7 @@ export async function writeInvoice(
   return numUpdatedRows > 0n
 }
 
-/** Reopens the sync: an invoice that ended here must also end there. */
+/** Resets settled_at: if the invoice ended here meanwhile, the next pass must end the remote copy. */
 export async function keepRemote(db: Db, invoice_id: string, remote_id: string): Promise<void> {
   await db.updateTable('payment_invoices').set({ remote_id, settled_at: null }).where('invoice_id', '=', invoice_id).execute()
 }
@@ -225,7 +225,7 @@ export async function isOpen(db: Db, invoice_id: string): Promise<boolean> {
   return row !== undefined
 }
 
-/** Applied events are kept until then to detect repeats. */
+/** Applied events are kept until `before`, so that repeats are detected. */
 export async function forgetPayments(db: Db, before: Date): Promise<void> {
   await deleteOld(db, 'payment_events', sql`applied_at < ${before}`)
   await deleteOld(db, 'checkouts', sql`created_at < ${before} and state in ('expired', 'superseded')`)

@@ -28,8 +28,8 @@ const KINDS: readonly (readonly [prefix: string, kind: PaymentEvent['kind']])[] 
 const OVER: ReadonlySet<string> = new Set(['canceled', 'incomplete_expired'])
 
 /**
- * Stripe as collector of invoices. A subscription there has price 0 and only authorizes charges; this service makes the invoices. So
- * prices, ledger and proration exist once.
+ * Stripe only collects invoices. A subscription in Stripe has price 0 and only authorizes charges. This service makes the invoices, so
+ * prices, ledger and proration exist only here.
  */
 export function openStripe({ secret_key, webhook_secret, api_url, return_url }: StripeConfig): PaymentService {
   const { protocol, hostname, port } = new URL(api_url)
@@ -65,7 +65,7 @@ function checkoutsOf(stripe: Stripe, return_url: string): Pick<PaymentService, '
             customer: customer_id,
             client_reference_id: id,
             line_items: [{ quantity: 1, price_data: priceOf(plan) }],
-            payment_method_collection: 'always', // also for a price of 0
+            payment_method_collection: 'always', // required, because a price of 0 would otherwise need none
             subscription_data: { metadata: { plan: plan.slug } },
             expires_at: Math.floor(expires_at.getTime() / 1000),
             success_url: return_url,
@@ -113,7 +113,7 @@ function invoicesOf(stripe: Stripe): Pick<PaymentService, 'createInvoice' | 'com
           customer,
           currency: currency.toLowerCase(),
           collection_method: 'charge_automatically',
-          auto_advance: false, // until all lines are added
+          auto_advance: false, // collected only after all lines are added
           pending_invoice_items_behavior: 'exclude',
           description: number,
           metadata: { invoice_id: id },
@@ -142,7 +142,7 @@ function invoicesOf(stripe: Stripe): Pick<PaymentService, 'createInvoice' | 'com
   }
 }
 
-/** Lists existing lines first: Stripe keeps idempotency keys for a day, and an outage may last longer. */
+/** Lists existing lines first. Stripe's idempotency keys expire after a day, and an outage may last longer. */
 async function addLines(stripe: Stripe, invoice: string, customer: string, { id, currency, lines }: InvoiceToPush): Promise<void> {
   const there = new Set<string>()
   for await (const { metadata } of stripe.invoiceItems.list({ invoice, limit: 100 })) there.add(metadata?.['line'] ?? '')
@@ -175,7 +175,7 @@ function checkoutOf({ status, client_reference_id, subscription }: Stripe.Checko
   return { state, checkout_id: client_reference_id, subscription_id }
 }
 
-/** An `uncollectible` invoice stays open here until an operator decides. */
+/** An `uncollectible` invoice remains open in Berth until an operator decides. */
 function stateOf(status: string | null): RemoteInvoiceState {
   return status === 'draft' || status === 'paid' || status === 'void' ? status : 'open'
 }
@@ -192,7 +192,7 @@ function readEvent(stripe: Stripe, webhook_secret: string, body: Buffer, signatu
     )
     return eventOf(id, type, data.object)
   } catch {
-    return 'unsigned' // or a signed body that is no event
+    return 'unsigned' // or the body is signed but is not an event
   }
 }
 
@@ -205,7 +205,7 @@ function eventOf(id: string, type: string, object: object): PaymentEvent | null 
 const once = (key: string) => ({ idempotencyKey: `berth-${key}` })
 const seconds = (at: string) => Math.floor(Date.parse(at) / 1000)
 
-/** Keeps only what an operator needs: the client's errors hold the whole answer and parts of the request. */
+/** Keeps only the fields that an operator needs: Stripe's errors contain the whole answer and parts of the request. */
 async function asking<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

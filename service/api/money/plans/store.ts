@@ -39,7 +39,7 @@ export function listPlans(reads: Reader): Promise<PlanRow[]> {
 export interface StandingRow extends PlanRow {
   refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
-  /** A payment service collects the invoices of a plan bought over the API. */
+  /** The plan was bought over the API, so a payment service collects its invoices. */
   is_bought: boolean
 }
 

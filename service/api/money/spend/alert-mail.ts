@@ -8,7 +8,7 @@ import { findWaitingAlerts, listRecipients, takeAlerts } from './alert-store.ts'
 
 const ORGANIZATIONS_MAX = 100 // in one pass
 
-/** One transaction for mail and mark: each alert is sent exactly once. @returns the number of mails. */
+/** Writes the mail and marks the alerts in one transaction, so each alert is sent exactly once. @returns the number of mails. */
 export async function mailAlerts(db: Db, ids: Ids, now: Date): Promise<number> {
   let written = 0
   for (const organization_id of await findWaitingAlerts(db, ORGANIZATIONS_MAX)) {
@@ -26,7 +26,7 @@ export async function mailAlerts(db: Db, ids: Ids, now: Date): Promise<number> {
         return { alerts, mails }
       },
       ({ alerts }) => {
-        if (alerts.length === 0) return null // another process took them
+        if (alerts.length === 0) return null // another process has sent them
         const details = { alerts: alerts.map(({ subject, threshold_percent }) => `${subject} ${threshold_percent}`) }
         return { kind: 'organization', id: organization_id, organization_id, project_id: null, details }
       },

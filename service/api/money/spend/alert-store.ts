@@ -6,7 +6,7 @@ import type { Db } from '../../../db/database.ts'
 import type { Reader } from '../../../db/reader.ts'
 import type { Database } from '../../../db/schema.ts'
 
-/** Unpaged: subjects times thresholds bound the number. */
+/** Needs no pages: subjects times thresholds bound the number of alerts. */
 export function listAlerts(
   reads: Reader,
   organization_id: string,
@@ -42,7 +42,7 @@ export interface Alert {
   threshold_percent: number
 }
 
-/** The highest alert of a subject and period implies the lower ones. */
+/** Returns only the highest alert of each subject and period, which implies the lower ones. */
 export async function takeAlerts(tx: ChangeTx, organization_id: string, mailed_at: Date): Promise<Alert[]> {
   const { rows } = await sql<Alert>`
     with taken as (

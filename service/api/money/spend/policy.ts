@@ -45,7 +45,7 @@ export async function putSpendPolicy(call: Call<typeof spendPolicyPut>, deps: Ch
   return answerOf(organization_id, made)
 }
 
-/** App, "Reasons", spend policy. */
+/** The specification (App, "Reasons", spend policy) lists these refusals. */
 function refuseCap(facts: SpendFacts, cap_minor: number | null): void {
   const { prices } = facts
   const min_minor = LIMITS.spend.cap_minor_min

@@ -29,7 +29,10 @@ interface Choice {
   spend_cap_minor: number | null
 }
 
-/** Charges are computed after a period's end, when the policy may differ. Overage at its end also applies to the following periods. */
+/**
+ * Charges are computed after a period's end, when the policy may differ, so each period's choice is stored. A choice lasts until it
+ * changes.
+ */
 export async function keepOverage(
   tx: ChangeTx,
   {

@@ -12,14 +12,14 @@ import type { CallDeps } from '../../calls/deps.ts'
 const PAGE = 1000
 const HEADERS = { 'content-type': 'application/x-ndjson', 'x-content-type-options': 'nosniff' }
 
-/** In chain order: a caller who continues misses no record. */
+/** In chain order, so a caller who continues after an interruption misses no record. */
 export async function exportAuditEvents({ params, query }: Call<typeof auditExport>, { db }: Pick<CallDeps, 'db'>): Promise<Reply> {
   const { organization_id } = params
-  const first = await eventsAfter(db, organization_id, query.after ?? 0, PAGE) // before the answer begins, so that a failure is answered
+  const first = await eventsAfter(db, organization_id, query.after ?? 0, PAGE) // read before the answer begins, so a failure can still be answered
   return {
     async stream(response) {
       response.writeHead(200, HEADERS)
-      // An answer that was cut off has no end marker.
+      // If the answer is interrupted, its end marker is missing: the caller notices.
       await pipeline(Readable.from(lines(db, organization_id, first)), response).catch(() => undefined)
     },
   }

@@ -5,7 +5,7 @@ import { startPoller, type Poller } from '../../../lib/poll.ts'
 
 const LOOK_MS = 500
 
-/** Decision 242. */
+/** Adds audit records to the hash chain (decision 242). */
 export function startChainWorker({ db, logger }: { db: Db; logger: Logger }): Poller {
   return startPoller({
     every_ms: LOOK_MS,

@@ -14,11 +14,11 @@ export interface EventFilter {
 
 export interface ScannedEvents {
   rows: EventRow[]
-  /** The page's last row, or else the last scanned one; null: the end. */
+  /** Where the next page continues: the page's last row, or the last scanned row. null: the end. */
   last: string | null
 }
 
-/** At most `looked_max` rows a page: a rare match may take several pages, and no page costs more than another. */
+/** Scans at most `looked_max` rows for a page, so every page costs about the same. A page may be empty while more rows exist. */
 export async function listEvents(
   reads: Reader,
   organization_id: string,
@@ -27,7 +27,7 @@ export async function listEvents(
   looked_max: number,
 ): Promise<ScannedEvents> {
   const first = below === null
-  // Tool calls are numerous: they are listed only on request, by their own index.
+  // Tool calls are numerous. They are listed only on request, with an index of their own.
   const of_tools = filter.action === TOOL_CALLS
   const rows = await reads.rows<EventRow & { fits: boolean; at: number }>(
     `audit.list${of_tools ? ':t' : ''}${first ? '' : ':b'}`,

@@ -55,7 +55,7 @@ async function* filesOf({ name, about, pages }: Source, bytes_max: number): Asyn
       bytes += line.length
     }
   }
-  // An empty file shows that the source has no rows.
+  // An empty file is written, too: it shows that the source has no rows.
   if (lines.length > 0 || number === 1) yield take()
 }
 

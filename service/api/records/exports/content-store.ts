@@ -2,7 +2,7 @@ import { CompiledQuery, sql } from 'kysely'
 import type { Db } from '../../../db/database.ts'
 import type { Tx } from '../../../db/reader.ts'
 
-/** `$1` is the organization or the person. */
+/** `$1` is the id of the organization or the person. */
 export interface Content {
   name: string
   about: string
@@ -11,7 +11,7 @@ export interface Content {
 
 const of_workspaces = 'join workspaces w on w.id = t.workspace_id where w.organization_id = $1::uuid'
 
-/** No export contains credentials or keys. */
+/** Never add credentials or keys to an export. */
 export const ORGANIZATION_CONTENT: readonly Content[] = [
   {
     name: 'organization',
@@ -220,15 +220,15 @@ export const ACCOUNT_CONTENT: readonly Content[] = [
   },
 ]
 
-/** One snapshot: pages from different ones would not fit together. It blocks no other transaction. */
+/** Reads all pages from one snapshot, so that they fit together. The snapshot blocks no other transaction. */
 export function atOneMoment<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
   return db
     .transaction()
     .setIsolationLevel('repeatable read')
     .execute(async (tx) => {
-      // By default a cursor is planned for its first rows only, which may scan rows of all tenants.
+      // By default PostgreSQL plans a cursor for its first rows only, and may then scan rows of all tenants.
       await sql`set local cursor_tuple_fraction = 1`.execute(tx)
-      await sql`set local statement_timeout = '120s'`.execute(tx) // a sorted query returns no page before the sort ends
+      await sql`set local statement_timeout = '120s'`.execute(tx) // a sorted query returns its first page only after the sort
       return work(tx)
     })
 }

@@ -21,7 +21,7 @@ export async function createExport(
     const is_new = await insertExport(tx, { id, organization_id, requested_by: personOf(call.who).id }, call.now)
     const reads = readerOf(tx)
     const row = is_new ? await readExport(reads, whose, id) : await readUnderWay(reads, whose)
-    if (row === undefined) throw new StaleReadError() // the running export has just ended
+    if (row === undefined) throw new StaleReadError() // the running export has just ended, so the call is repeated
     return { row, is_new }
   }
   const { row, is_new } = await changing(deps, call, work, (made) =>

@@ -12,7 +12,7 @@ import { endFailed, endReady, holdExport, insertPart, claimExport, type ExportRo
 import type { CallDeps } from '../../calls/deps.ts'
 
 const LOOK_MS = 2000
-/** The lease is renewed with every part; after it another process takes over. */
+/** Each stored part renews the lease. When the lease expires, another process makes the export. */
 const HELD_MS = 60_000
 const { part_bytes, kept_hours, minutes_max, attempts_max } = LIMITS.export
 
@@ -22,7 +22,7 @@ export type ExportWorkerDeps = Pick<CallDeps, 'db' | 'clock' | 'logger'> & {
   bounds?: Bounds
 }
 
-/** Several processes may run this. */
+/** Several processes may run this worker. */
 export function startExportWorker(deps: ExportWorkerDeps): Poller {
   return startPoller({
     every_ms: LOOK_MS,
@@ -61,7 +61,7 @@ async function makeOne(deps: ExportWorkerDeps, row: ExportRow, stopped: () => bo
   }
 }
 
-/** Memory holds one file at most. */
+/** Writes parts, so that memory holds at most one file. */
 async function keepParts(deps: ExportWorkerDeps, row: ExportRow, stopped: () => boolean): Promise<{ size_bytes: number; sha256: string }> {
   const { db, clock, reserve } = deps
   const hash = createHash('sha256')
@@ -81,7 +81,7 @@ async function keepParts(deps: ExportWorkerDeps, row: ExportRow, stopped: () => 
   return { size_bytes, sha256: hash.digest('hex') }
 }
 
-/** @param beat renews the lease, also while little output comes. */
+/** @param beat renews the lease, because compression may produce no part for a long time. */
 async function* contentOf(
   { clock, bounds = LIMITS.export }: ExportWorkerDeps,
   tx: Parameters<typeof rowsOf>[0],

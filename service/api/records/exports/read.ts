@@ -35,7 +35,7 @@ export async function readContent(
   { reads }: ReadDeps,
 ): Promise<Reply> {
   const row = await find(reads, who, params)
-  const first = row.state === 'ready' ? await readPart(reads, row, 0) : undefined // before the answer begins, so that a failure is answered
+  const first = row.state === 'ready' ? await readPart(reads, row, 0) : undefined // read before the answer begins, so a failure can still be answered
   if (first === undefined) throw refusal(row)
   const headers = {
     'content-type': 'application/gzip',
@@ -46,7 +46,7 @@ export async function readContent(
   return {
     async stream(response) {
       response.writeHead(200, headers)
-      // The content length reveals an answer that was cut off.
+      // If the answer is interrupted, it is shorter than its content length: the caller notices.
       await pipeline(Readable.from(parts(reads, row, first)), response).catch(() => response.destroy())
     },
   }
@@ -76,7 +76,6 @@ function refusal({ state, failure }: ExportRow): Failure {
   }
 }
 
-/** @throws 404 */
 async function find(
   reads: Reader,
   who: Principal,

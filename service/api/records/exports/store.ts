@@ -79,7 +79,7 @@ export function claimExport(db: Db, now: Date, until: Date): Promise<ExportRow |
 
 type Attempt = Pick<ExportRow, 'id' | 'attempt'>
 
-/** @returns false if the lease or the account is gone. */
+/** Renews the lease. @returns false if this attempt has lost it or the export is gone. */
 export async function holdExport(db: Db, { id, attempt }: Attempt, until: Date): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('exports')
@@ -92,8 +92,8 @@ export async function holdExport(db: Db, { id, attempt }: Attempt, until: Date):
 }
 
 /**
- * One statement: a late one of a killed process adds nothing to an ended attempt.
- * @returns false if the lease or the account is gone.
+ * Checks the lease in the same statement, so a late statement of a killed process adds nothing.
+ * @returns false if this attempt has lost the lease or the export is gone.
  */
 export async function insertPart(db: Db, { id, attempt }: Attempt, number: number, bytes: Buffer, until: Date): Promise<boolean> {
   const { numAffectedRows } = await sql`with held as (
@@ -102,7 +102,7 @@ export async function insertPart(db: Db, { id, attempt }: Attempt, number: numbe
   return numAffectedRows === 1n
 }
 
-/** @returns false if another process has the lease. */
+/** @returns false if this attempt has lost the lease. */
 export async function endReady(
   db: Db,
   { id, attempt, organization_id, requested_by }: ExportRow,

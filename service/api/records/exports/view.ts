@@ -4,7 +4,6 @@ import { personOf } from '../../access/auth/people.ts'
 import { maySeeOrganization, notFound } from '../../calls/scope.ts'
 import type { ExportRow, ExportOwner } from './store.ts'
 
-/** @throws 404 */
 export function whoseExports(who: Principal, params: { organization_id?: string }): ExportOwner {
   const { organization_id } = params
   if (organization_id === undefined) return { person_id: personOf(who).id }

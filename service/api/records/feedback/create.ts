@@ -26,7 +26,7 @@ export async function createFeedback(call: Call<typeof feedbackCreate>, deps: Ch
     const first = await findFirst(tx, who.id, message_sha256, secondsBefore(now, DAY_SECONDS))
     const of = { id, received_at: now, organization_id, principal_type: who.type, principal_id: who.id }
     const said = { category: body.category ?? ('other' as const), message_sha256, context: JSON.stringify(context) }
-    // A repeat counts, but its text is not stored.
+    // A repeated message is counted, but its text is not stored again.
     await insertFeedback(tx, { ...of, ...said, message: first ? null : message, duplicate_of: first?.id ?? null })
     return { id: first?.id ?? id, received_at: (first?.received_at ?? now).toISOString(), duplicate: first !== undefined }
   }
@@ -34,14 +34,14 @@ export async function createFeedback(call: Call<typeof feedbackCreate>, deps: Ch
   return { status: 201, body: answer }
 }
 
-/** The oldest organization: ids sort by creation time. */
+/** A person's feedback belongs to the oldest organization: ids sort by creation time. */
 function ownerOf(who: Principal): { organization_id: string | null; project_id: string | null } {
   if (who.type === 'api_key') return who
   const [organization_id = null] = who.memberships.map((membership) => membership.organization_id).sort()
   return { organization_id, project_id: null }
 }
 
-/** App, "Limits", "Feedback". */
+/** See the specification (App, "Limits", "Feedback"). */
 async function refuseFlood(tx: ChangeTx, principal_id: string, organization_id: string | null, now: Date): Promise<void> {
   await lockSenders(tx, [principal_id, ...(organization_id === null ? [] : [organization_id])])
   await refuseBeyond(tx, { principal_id }, 600, per_10_minutes, now)

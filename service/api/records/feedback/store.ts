@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import type { ChangeTx } from '../../../core/changes/mutate.ts'
 
-/** Concurrent counts would both accept the last message. */
+/** Without these locks concurrent calls could exceed the limit. */
 export async function lockSenders(tx: ChangeTx, names: readonly string[]): Promise<void> {
   for (const name of [...names].sort()) await sql`select pg_advisory_xact_lock(hashtextextended(${`feedback:${name}`}, 0))`.execute(tx)
 }
 
-/** null: fewer than n. */
+/** @returns the time of the n-th newest message, or null. */
 export async function receivedAt(
   tx: ChangeTx,
   of: { principal_id: string } | { organization_id: string },

@@ -27,14 +27,14 @@ const { verify_hours, reset_minutes } = LIMITS.sign_in
 const NOT_YOU = 'If this was not you, nobody needs to do anything: without the link nothing happens.'
 const TAKE_CARE = 'If this was not you, ask for another password at once, and end all sessions.'
 
-/** Pure. Names of people and organizations appear only in the text, never in the subject. */
+/** Names of people and organizations appear only in the text, never in the subject. */
 export function letterOf(kind: MailKind, to: string, facts: LetterFacts): MailMessage {
   const { subject, lines, link } = WORDS[kind](facts)
   const linked = link === undefined ? [] : linkLines(link, facts)
   return { to, subject, text: `${[...lines, ...linked].join('\n\n')}\n` }
 }
 
-/** The token stands behind `#`, which browsers never send to a server. */
+/** The token follows `#` in the URL: browsers never send that part to a server. */
 function linkLines({ page, route, until }: NonNullable<Words['link']>, { base_url, token }: LetterFacts): string[] {
   if (token === undefined) throw new Error('a letter with a link was made without a token')
   return [`${base_url}/${page}#token=${token}`, `A program posts the token to ${base_url}${route} as {"token": "…"}. ${until}`]

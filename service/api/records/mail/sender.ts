@@ -22,10 +22,10 @@ export interface SenderDeps {
 
 const LOOK_MS = 2000
 const { send_seconds_max, retry_seconds_min, retry_seconds_max, try_hours_max } = LIMITS.mail
-/** Longer than a try may take: no other process takes the mail meanwhile. */
+/** A claim lasts longer than a try, so no second process sends the mail. */
 const TAKEN_MS = 3 * send_seconds_max * 1000
 
-/** Several processes may run this, because each row is claimed. */
+/** Several processes may run this worker, because each claims the rows that it sends. */
 export function startSender(deps: SenderDeps): Poller {
   const looking = startPoller({
     every_ms: LOOK_MS,
@@ -69,7 +69,7 @@ async function sendOne(deps: SenderDeps, mail: Mail): Promise<void> {
   }
 }
 
-/** A rejected recipient is given up at once. */
+/** A mail whose recipient the server rejects is not tried again. */
 function afterFailure({ tries, created_at }: Mail, now: Date, error: unknown) {
   const { code, responseCode = 0, message } = error as { code?: string; responseCode?: number; message?: string }
   const last_error = (message ?? '').slice(0, 500)

@@ -6,7 +6,7 @@ import { deleteOld } from '../../../db/delete-old.ts'
 import { insertEmailToken } from '../../../core/people/email-tokens-store.ts'
 import type { Mail } from '../../../core/people/mail/store.ts'
 
-/** Mail that a person waits for precedes the bulk of invitations and alerts. */
+/** Mail for which a person waits is sent before invitations and alerts, which may be many. */
 export function claimMail(db: Db, now: Date, until: Date): Promise<Mail | undefined> {
   return db
     .updateTable('mails')
@@ -29,7 +29,7 @@ export function claimMail(db: Db, now: Date, until: Date): Promise<Mail | undefi
     .executeTakeFirst()
 }
 
-/** `tries` identifies the claim. */
+/** `tries` identifies the claim: an expired claim changes nothing. */
 export async function endMail(
   db: Db,
   { id, tries }: Mail,

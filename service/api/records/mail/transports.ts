@@ -4,7 +4,7 @@ import { createTransport } from 'nodemailer'
 import { LIMITS } from '../../../../contract/limits.ts'
 import type { MailMessage } from './letters.ts'
 
-/** The same id may be sent twice, because the outcome of a try can be unknown. */
+/** The outcome of a try can be unknown, so the same id may be sent twice. */
 export interface Transport {
   send(id: string, letter: MailMessage): Promise<void>
   close(): void
@@ -70,7 +70,7 @@ function openFolder({ directory, from }: MailConfig): Transport {
   }
 }
 
-/** The same on every try: servers and readers recognize a repeat. */
+/** Every try uses the same id, so that servers and mail programs recognize a repeat. */
 function messageId(id: string, from: string): string {
   return `<${id}@${/@([^>\s]+)/.exec(from)?.[1] ?? 'localhost'}>`
 }

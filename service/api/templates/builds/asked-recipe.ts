@@ -13,7 +13,7 @@ export interface AskedRecipe {
   warnings: string[]
 }
 
-/** @throws all issues at once */
+/** @throws one failure with all issues */
 export function askedRecipe(body: TemplateBuildRequest): AskedRecipe {
   const { recipe, dockerfile, build_args, egress_ceiling, upload_id } = body
   const issues = egress_ceiling === undefined ? [] : policyIssues(egress_ceiling)

@@ -15,7 +15,7 @@ export interface BuildCommandResult extends CommandResult {
   build_id: string
 }
 
-/** The worker can commit nothing afterwards. */
+/** Cancels the operation, after which the build's worker can commit nothing. */
 export function cancelBuild(call: Call<typeof templateBuildsCancel>, deps: ChangeDeps): Promise<Reply> {
   const work = async (tx: ChangeTx) => {
     const { operation_id } = await findBuild(readerOf(tx), call.who, call.params.build_id)

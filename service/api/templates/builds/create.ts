@@ -30,11 +30,11 @@ import type { TemplateDeps } from '../deps.ts'
 
 type BuildCall = Call<typeof templateBuildsCreate> | Call<typeof templateBuildsCreateOfOrganization>
 
-/** Unpacks an uploaded base and supplies its settings. */
+/** The platform template that unpacks an uploaded base and supplies its settings. */
 const PLATFORM_BASE = 'base'
 const isSettings = validatorOf(TemplateSettings)
 
-/** Later changes do not affect the build. */
+/** The build stores its inputs, so later changes do not affect it. */
 export async function createBuild(
   call: BuildCall,
   deps: ChangeDeps & ReadDeps & Pick<WorkspaceDeps, 'cells'> & Pick<TemplateDeps, 'uploads_dir' | 'package_mirror'>,
@@ -50,7 +50,7 @@ export async function createBuild(
   return changeAndAnswer(deps, call, (tx) => begin(deps, tx, call, project, asked), startedBody)
 }
 
-/** The order of these lines is the precedence of refusals. */
+/** The first failing check decides the refusal: keep this order. */
 async function begin(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells'> & Pick<TemplateDeps, 'package_mirror'>,
   tx: ChangeTx,

@@ -34,7 +34,7 @@ export async function saveAsTemplate(call: SaveCall, deps: ChangeDeps): Promise<
   return changeAndAnswer(deps, call, work, startedBody)
 }
 
-/** The order of these lines is the precedence of refusals. */
+/** The first failing check decides the refusal: keep this order. */
 async function begin(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: SaveCall, row: WorkspaceRow): Promise<Begun> {
   const { who, body, now } = call
   refuseDeleted(row, 'save_as_template')

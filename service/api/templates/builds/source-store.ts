@@ -2,7 +2,7 @@ import type { EgressPolicy } from '../../../../contract/egress/policy.ts'
 import type { TemplateSettings } from '../../../../contract/schemas/template-settings.ts'
 import type { Reader } from '../../../db/reader.ts'
 
-/** Passes on to builds from the workspace. */
+/** What a build from a workspace inherits from the workspace. */
 export interface Source {
   layers: string[]
   settings: TemplateSettings

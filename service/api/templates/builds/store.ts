@@ -70,7 +70,7 @@ export async function insertBuild(tx: ChangeTx, { now, spec, ...build }: NewBuil
     .execute()
 }
 
-/** Serialized until the transaction ends. */
+/** The lock keeps concurrent builds within the limit. */
 export async function countBuilds(tx: Tx, organization_id: string): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`builds:${organization_id}`}, 0))`.execute(tx)
   const { running } = await tx
@@ -96,7 +96,7 @@ export async function readBuildLimit(reads: Reader, organization_id: string): Pr
 export interface NewTemplate {
   id: string
   organization_id: string
-  /** null: a person makes the template. */
+  /** null: a person makes the template, outside any project. */
   project_id: string | null
   slug: string
   display_name: string | null

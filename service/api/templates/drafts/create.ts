@@ -43,7 +43,7 @@ export async function answerDraft(call: CreateCall, deps: AnswerDeps, outcome: C
   return answerStart(call, deps, outcome, undefined, (started) => started, { draft: draftView(draft) })
 }
 
-/** The order of these lines is the precedence of refusals. The template's lock serializes creations. */
+/** The first failing check decides the refusal: keep this order. The template's lock serializes creations. */
 async function createIn(
   deps: Pick<CallDeps, 'ids'> & Pick<WorkspaceDeps, 'cells' | 'layered_opens'>,
   tx: ChangeTx,
@@ -70,7 +70,7 @@ async function createIn(
   return worked
 }
 
-/** The draft's key is reserved: no open can restart it. */
+/** Starts the draft's stopped workspace. The open route cannot, because the draft's key is reserved. */
 async function startAgain(deps: Pick<CallDeps, 'ids'>, tx: ChangeTx, call: CreateCall, live: DraftRow): Promise<WorkspaceCommandResult> {
   const row = maySee(call.who, live) ? await lockWorkspace(tx, live.workspace_id) : null
   if (row === null || !isToStart(row)) throw exists(live)
@@ -93,7 +93,7 @@ async function templateOf(tx: ChangeTx, { organization_id }: Owned, slug: string
   return template
 }
 
-/** The organization's own base may be unpublished. */
+/** A base of the own organization need not be published. */
 async function baseOf(tx: ChangeTx, { organization_id }: Owned, template: TemplateRow, named: string | undefined): Promise<VersionRow> {
   if (named === undefined && template.latest_version === null) {
     const message = `${template.slug} has no published version: say what the draft is based on`

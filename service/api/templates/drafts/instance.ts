@@ -16,7 +16,7 @@ import type { CallDeps } from '../../calls/deps.ts'
 
 type InstanceCall = Call<typeof draftTestInstancesCreate> | Call<typeof draftTestInstancesCreateOfOrganization>
 
-/** In the draft's project and on the state's host. */
+/** Opens the instance in the draft's project, on the host that has the state. */
 export async function openDraftInstance(
   call: InstanceCall,
   deps: AnswerDeps & Pick<WorkspaceDeps, 'cells' | 'layered_opens'> & Pick<CallDeps, 'turns' | 'change_rate'>,

@@ -29,7 +29,7 @@ export async function publishDraft(call: PublishCall, deps: ChangeDeps): Promise
   return changeAndAnswer(deps, call, work, startedBody)
 }
 
-/** The order of these lines is the precedence of refusals. */
+/** The first failing check decides the refusal: keep this order. */
 async function begin(
   deps: Pick<CallDeps, 'ids'>,
   tx: ChangeTx,
@@ -43,7 +43,7 @@ async function begin(
   const settings = draftSettings(source.settings, body)
   refuseCommands(who, draft.organization_id, settings)
   const state = await stateOf(tx, draft, body.state_id)
-  // The template's lock serializes this with publishing and archiving.
+  // The template's lock serializes this call with publishing and archiving.
   refuseAutoPublish(who, body.auto_publish, await lockTemplate(tx, template.id))
   refuseArchived(await findTemplate(readerOf(tx), who, params))
   await refuseDuringBuild(tx, workspace.id)

@@ -27,7 +27,7 @@ export async function listDraftStates(
   return { status: 200, body: pageAnswer(deps.cursor_keys, call, rows, stateView) }
 }
 
-/** A key that sees the draft sees all of them: they are of its project. */
+/** The test instances belong to the draft's project, so a key that sees the draft sees all. */
 export async function listDraftTestInstances(
   call: Call<typeof draftTestInstancesList> | Call<typeof draftTestInstancesListOfOrganization>,
   deps: PageDeps,

@@ -20,7 +20,7 @@ export interface DraftRow {
   discarded_at: Date | null
 }
 
-/** Includes versions that the draft has published itself. */
+/** `draft_base_version` includes the versions that the draft has published itself. */
 const DRAFT = `select d.id, d.organization_id, d.project_id, d.template_id, t.slug as template_slug, d.workspace_id,
   bt.slug as base_slug, bv.version as base_version, d.created_at, d.discarded_at,
   greatest(d.base_version, (select max(v.version) from template_builds b join template_versions v on v.id = b.version_id
@@ -80,7 +80,7 @@ export interface StateRow {
   created_at: Date
 }
 
-/** A state lasts from the end of its capture as long as its checkpoint. */
+/** A state exists from the end of its capture until its checkpoint is deleted. */
 const STATE = `select s.id, s.label, c.id as checkpoint_id, s.operation_id, c.disk_bytes as size_bytes, s.layers, s.created_at
   from template_draft_states s join template_drafts d on d.id = s.draft_id
   join checkpoints c on c.workspace_id = d.workspace_id and c.operation_id = s.operation_id and c.kind = 'layer' and c.deleted_at is null`
@@ -103,7 +103,7 @@ export async function readState(reads: Reader, draft_id: string, id: string | nu
   return row ?? null
 }
 
-/** Includes running captures. */
+/** Also counts captures that are still running. */
 export async function countStates(reads: Reader, draft_id: string): Promise<number> {
   const [row] = await reads.rows<{ states: number }>(
     'draft_states.count',

@@ -11,7 +11,7 @@ export function draftView({ base_slug, base_version, created_at, discarded_at, .
   }
 }
 
-/** The draft's next version would lose the newer one. */
+/** Publishing the draft would lose changes of a newer version. */
 export function isStale({ latest_version, draft_base_version }: Pick<DraftRow, 'latest_version' | 'draft_base_version'>): boolean {
   return latest_version !== null && latest_version > (draft_base_version ?? 0)
 }

@@ -9,7 +9,7 @@ export interface Bounds {
 
 export type Step =
   | { kind: 'difference'; position: number[]; path: string; before: LayerEntry | null; after: LayerEntry | null }
-  /** The walk ends and can continue here. */
+  /** The walk stops here and can continue at this position. */
   | { kind: 'bound'; position: number[] }
 
 interface Walk {
@@ -19,7 +19,7 @@ interface Walk {
   directories: number
 }
 
-/** Skips directories with identical layers: the cost depends only on the changes. */
+/** Skips directories whose layers are identical, so the cost depends only on the changes. */
 export function differences(before: Overlay, after: Overlay, from: readonly number[], bounds: Bounds): AsyncGenerator<Step> {
   return walk({ before, after, bounds, directories: 0 }, { path: '/', position: [], places: [before.root(), after.root()] }, from)
 }
@@ -27,7 +27,7 @@ export function differences(before: Overlay, after: Overlay, from: readonly numb
 interface Both {
   path: string
   position: number[]
-  /** Empty: the tree lacks the directory. */
+  /** Empty for a tree that lacks the directory. */
   places: [LayerDirectory[], LayerDirectory[]]
 }
 

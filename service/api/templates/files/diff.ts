@@ -18,7 +18,7 @@ const BOUNDS = {
   position_bytes: LIMITS.template_file.position_bytes_max,
 }
 
-/** Versions never change, so a cursor holds a position. */
+/** Versions never change, so a cursor can hold a position in the walk. */
 export async function compareFiles(call: DiffCall, deps: PageDeps & Pick<CallDeps, 'db'>): Promise<Reply> {
   const { limit = LIMITS.page.size_default } = call.query
   const where = whereOf(deps.cursor_keys, call)
@@ -30,7 +30,7 @@ export async function compareFiles(call: DiffCall, deps: PageDeps & Pick<CallDep
   return { status: 200, body: { data, next_cursor: next === null ? null : cursorAt(deps.cursor_keys, call, bytesOf(next)) } }
 }
 
-/** One more than the page holds: the last page has no cursor. */
+/** Reads one difference beyond the page: without it the answer has no cursor. */
 async function pageOf(steps: AsyncIterable<Step>, limit: number): Promise<{ data: TemplateFileChange[]; next: number[] | null }> {
   const data: TemplateFileChange[] = []
   let last: number[] | null = null

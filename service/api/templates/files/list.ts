@@ -9,7 +9,7 @@ import { join, Overlay, type LayerDirectory } from './overlay.ts'
 import { fileView } from './view.ts'
 import type { CallDeps, PageDeps } from '../../calls/deps.ts'
 
-/** Versions never change, so a cursor is a row number. */
+/** Versions never change, so a cursor can be a row number. */
 export async function listFiles(
   call: Call<typeof templateFilesList> | Call<typeof templateFilesListOfOrganization>,
   deps: PageDeps & Pick<CallDeps, 'db'>,

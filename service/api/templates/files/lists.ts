@@ -5,7 +5,7 @@ import type { Load, LayerDirectory } from './overlay.ts'
 import { readDirectories, readLists, wantLists } from './store.ts'
 import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
 
-/** Throws until all lists exist. */
+/** @throws until the file lists of all layers exist */
 export async function needLists({ db, reads }: ReadDeps & Pick<CallDeps, 'db'>, layers: readonly string[], now: Date): Promise<void> {
   const wanted = [...new Set(layers)]
   const known = new Map((await readLists(reads, wanted)).map((list) => [list.layer, list]))

@@ -5,7 +5,7 @@ export interface LayerDirectory {
   path: string
 }
 
-/** One source per contributing layer, topmost first. */
+/** `places`: one directory per layer that contributes, topmost first. */
 export interface VisibleEntry {
   entry: LayerEntry
   places: LayerDirectory[]
@@ -69,7 +69,7 @@ export class Overlay {
     return seen
   }
 
-  /** Each layer is searched by the whole path, as overlayfs does. */
+  /** Searches each layer by the whole path, as overlayfs does. */
   private async below(layer: string, moved_from: string): Promise<LayerDirectory[]> {
     const found: LayerDirectory[] = []
     let sought = moved_from
@@ -82,7 +82,7 @@ export class Overlay {
     return found
   }
 
-  /** `ends`: lower layers are hidden. `sought`: the path in lower layers. */
+  /** `ends`: lower layers are hidden. `sought`: the path to search in lower layers. */
   private async walk(layer: string, path: string): Promise<{ is_directory: boolean; ends: boolean; sought: string }> {
     const names = path.split('/').slice(1)
     let [at, sought, ends] = ['/', path, false]
@@ -99,7 +99,7 @@ export class Overlay {
   }
 }
 
-/** The path for lower layers. */
+/** @returns the path under which lower layers are searched. */
 function redirected(path: string, depth: number, length: number, redirect: string): string {
   const names = path.split('/').slice(1)
   const rest = names.slice(names.length - (length - 1 - depth))

@@ -1,6 +1,6 @@
-// The entry's index at each level of a walk.
+// A position is the entry's index at each level of a walk.
 
-/** Seven bits a byte, lowest first. */
+/** Each byte holds seven bits, the lowest first. */
 export function bytesOf(position: readonly number[]): Buffer {
   return Buffer.from(position.flatMap((number) => digits(number)))
 }

@@ -13,7 +13,7 @@ export function readLists(reads: Reader, layers: readonly string[]): Promise<Lis
   return reads.rows('layer_lists.of', 'select layer, state, updated_at from layer_lists where layer = any($1::text[])', [layers])
 }
 
-/** A failed list is requested again after a pause. */
+/** Requests the lists. A list that failed is requested again only after a pause. */
 export async function wantLists(db: Db, layers: readonly string[], now: Date, unavailable_before: Date): Promise<void> {
   await db
     .insertInto('layer_lists')
@@ -28,7 +28,7 @@ export async function wantLists(db: Db, layers: readonly string[], now: Date, un
     .execute()
 }
 
-/** null: missing. */
+/** null: the layer lacks the directory. */
 export async function readDirectories(reads: Reader, of: readonly { layer: string; path: string }[]): Promise<(LayerEntry[] | null)[]> {
   const rows = await reads.rows<{ at: string; entries: LayerEntry[] }>(
     'layer_directories.of',

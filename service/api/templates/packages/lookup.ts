@@ -74,7 +74,7 @@ function packagesOf({ packages }: Pick<TemplateDeps, 'packages'>, architecture: 
 const LOADING_SECONDS = 2
 const ORGANIZATIONS_COUNTED_MAX = 50_000
 
-/** A person's look-ups count for their first organization. */
+/** A person's look-ups are charged to the first of their organizations. */
 export function createLookups(clock: Clock): Buckets {
   return createBuckets({ tokens: LIMITS.template_package.lookups_per_minute, seconds: 60, names_max: ORGANIZATIONS_COUNTED_MAX }, clock)
 }

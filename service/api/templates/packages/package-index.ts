@@ -31,7 +31,7 @@ const TIMEOUT_MS = 120_000
 const RETRY_MS = 15_000
 const HOUR_MS = 3600_000
 
-/** @param mirror as in sources.list. */
+/** @param mirror URL as in sources.list. */
 export function createPackageIndex({ mirror, clock, logger }: { mirror: string; clock: Clock; logger: Logger }): PackageIndex {
   const entries = new Map<Architecture, Entry>()
   const closing = new AbortController()
@@ -46,7 +46,7 @@ export function createPackageIndex({ mirror, clock, logger }: { mirror: string; 
     close: () => closing.abort(),
   }
 
-  /** Keeps a stale index until a newer one is loaded. */
+  /** A stale index remains in use until a newer one is loaded. */
   async function read(architecture: Architecture, entry: Entry): Promise<void> {
     if (entry.found.kind !== 'packages') entry.found = { kind: 'loading' }
     try {
@@ -73,10 +73,10 @@ async function fetchIndex(mirror: string, architecture: Architecture, closing: A
   return { kind: 'packages', packages: await parseIndex(linesOf(bounded)) }
 }
 
-/** readline alone would end without an error. */
+/** readline alone would end without an error when the stream fails. */
 async function* linesOf(stream: Readable): AsyncGenerator<string> {
   const failed = new Promise<never>((_, reject) => stream.on('error', reject))
-  failed.catch(() => undefined) // awaited below, unless the reader stops early
+  failed.catch(() => undefined) // prevents an unhandled rejection if the reader stops early
   const lines = createInterface({ input: stream, crlfDelay: Infinity })[Symbol.asyncIterator]()
   for (;;) {
     const next = await Promise.race([lines.next(), failed])
@@ -86,7 +86,7 @@ async function* linesOf(stream: Readable): AsyncGenerator<string> {
   if (stream.errored) throw stream.errored
 }
 
-/** A mirror may send without end. */
+/** A mirror may send endlessly, so the bytes are limited. */
 function bound(bytes_max: number): Transform {
   let bytes = 0
   return new Transform({

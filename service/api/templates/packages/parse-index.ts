@@ -1,6 +1,6 @@
 import type { TemplatePackage } from '../../../../contract/schemas/template-packages.ts'
 
-/** The first entry of a name is the newest. */
+/** Of several entries with one name the first is used: it is the newest. */
 export async function parseIndex(lines: AsyncIterable<string>): Promise<Map<string, TemplatePackage>> {
   const packages = new Map<string, TemplatePackage>()
   let fields = new Map<string, string>()

@@ -3,8 +3,8 @@ import { digestOfParts, removePart } from './folder.ts'
 import { completeUpload, restartUpload, type UploadRow } from './store.ts'
 
 /**
- * Safe to repeat, also concurrently.
- * @returns null if complete; else the wrong digest.
+ * May run repeatedly and concurrently.
+ * @returns null if the upload is complete, else the digest that does not match.
  */
 export async function finishUpload(db: Db, folder: string, { id, sha256, parts }: UploadRow, now: Date): Promise<string | null> {
   const digest = await digestOfParts(folder, id, parts)

@@ -7,17 +7,17 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { syncFolder } from '../../../lib/sync-folder.ts'
 import type { UploadPart } from './store.ts'
 
-// New entries inherit the cell's group: builds can read them.
+// The set-group-ID bit gives new entries the cell's group, so that builds can read them.
 const FOLDER_MODE = 0o2750
 const FILE_MODE = 0o640
 
 export class TooMuch extends Error {}
 
-/** A part counts only once its row exists. @throws TooMuch */
+/** The part is not received until its row exists. @throws TooMuch */
 export async function writePart(folder: string, id: string, source: AsyncIterable<Buffer>, bytes_max: number): Promise<UploadPart> {
   const directory = join(folder, id)
   const made = await mkdir(directory, { mode: FOLDER_MODE, recursive: true })
-  if (made !== undefined) await syncFolder(folder) // else a power cut may lose the directory of a counted part
+  if (made !== undefined) await syncFolder(folder) // without the sync a power cut may lose the directory of a received part
   const name = randomBytes(12).toString('hex')
   const path = join(directory, name)
   const handle = await open(path, 'wx', FILE_MODE)
@@ -55,12 +55,12 @@ export async function removeUpload(folder: string, id: string): Promise<void> {
 
 const UNUSED_MS = LIMITS.template_upload.unused_hours * 3600 * 1000
 
-/** A younger folder without a row may belong to an upload that just begins, or be unknown to a restored database. */
+/** A recently modified folder without a row may belong to an upload that just begins, or to rows that a restored database lacks. */
 export async function oldFolders(folder: string, now: Date): Promise<string[]> {
   const names = (await readdir(folder)).filter((name) => /^[0-9a-f-]{36}$/.test(name))
   const old: string[] = []
   for (const name of names) {
-    const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Infinity })) // removed in the meantime
+    const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Infinity })) // removed meanwhile: counts as new
     if (mtimeMs < now.getTime() - UNUSED_MS) old.push(name)
   }
   return old

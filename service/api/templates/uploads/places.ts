@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { createKeyedCounts } from '../../../lib/bounded.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Each part may write 64 MiB that no row counts yet. */
+/** Limits concurrent parts: each may write 64 MiB that no row counts yet. */
 export interface PartPermits {
   /** @throws rate_limited */
   take(upload: { id: string; organization_id: string }): Disposable

@@ -29,7 +29,7 @@ export async function readUpload(reads: Reader, id: string): Promise<UploadRow |
   return row ?? null
 }
 
-/** Serializes creations: the count is exact. */
+/** Serializes creations, so that the count is exact. */
 export async function countUploads(tx: ChangeTx, organization_id: string): Promise<{ count: number; bytes: number }> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`template_uploads:${organization_id}`}, 0))`.execute(tx)
   const { count, bytes } = await tx
@@ -62,14 +62,14 @@ export async function completeUpload(tx: Tx, id: string, now: Date): Promise<voi
   await sql`update template_uploads set complete = true, used_at = ${now} where id = ${id} and received_bytes = size_bytes`.execute(tx)
 }
 
-/** Parts received after a concurrent restart stay. */
+/** Keeps parts that were received after a concurrent restart. */
 export async function restartUpload(tx: Tx, id: string, parts: readonly UploadPart[]): Promise<void> {
   await sql`
     update template_uploads set parts = '[]', received_bytes = 0
     where id = ${id} and not complete and parts = ${JSON.stringify(parts)}::jsonb`.execute(tx)
 }
 
-/** A process died or a statement failed. */
+/** Complete uploads that were not finished: a process died or a statement failed. */
 export async function readUnfinished(reads: Db, before: Date, most: number): Promise<UploadRow[]> {
   const { rows } = await sql<UploadRow>`
     select ${sql.raw(COLUMNS)} from template_uploads where received_bytes = size_bytes and not complete and used_at < ${before}
@@ -77,7 +77,7 @@ export async function readUnfinished(reads: Db, before: Date, most: number): Pro
   return rows
 }
 
-/** Prolongs its life. null: no such complete upload. */
+/** Prolongs the upload's life. null: no such complete upload. */
 export async function useUpload(
   tx: ChangeTx,
   id: string,

@@ -5,7 +5,7 @@ import { oldFolders, removeUpload } from './folder.ts'
 import { dropOldUploads, knownUploads, readUnfinished } from './store.ts'
 
 const ROWS_MAX = 100
-const FINISHED_MAX = 4 // each may be 5 GiB to read
+const FINISHED_MAX = 4 // finishing reads the whole upload, up to 5 GiB
 const HOUR_MS = 3600_000
 
 /** Processes that died leave orphan folders and unfinished uploads. @returns the number of uploads deleted. */

@@ -59,7 +59,7 @@ export async function getUpload({ who, params }: Call<typeof templateUploadsGet>
   return { status: 200, body: uploadView(await findIn(deps.reads, who, params.upload_id)) }
 }
 
-/** The part's file precedes its row. An empty body finishes an upload whose last part was received by a process that died. */
+/** Writes the part's file before its row. If a process died after the last part, a request with an empty body finishes the upload. */
 export async function putPart(
   call: Call<typeof templateUploadsPart>,
   deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'reserve'> & Pick<TemplateDeps, 'uploads_dir' | 'part_places'>,
@@ -78,7 +78,7 @@ export async function putPart(
     (tx) => addPart(tx, upload.id, offset, part, now),
     (added) => (added ? subjectOf(upload) : null),
   )
-  // This comes first: the part of an upload deleted meanwhile has no row.
+  // Removes the file before anything can throw: no row refers to it.
   if (!kept) await removePart(folder, upload.id, part)
   const found = await readUpload(deps.reads, upload.id)
   if (found === null) await removeUpload(folder, upload.id)
@@ -88,7 +88,7 @@ export async function putPart(
   return await finish(call, deps, folder, found)
 }
 
-/** @returns null if nothing is missing. */
+/** @returns null if all bytes were received before. */
 async function receive(
   call: Call<typeof templateUploadsPart>,
   deps: Pick<CallDeps, 'reserve'>,
@@ -104,7 +104,7 @@ async function receive(
   } catch (error) {
     if (error instanceof TooMuch)
       throw fail('payload_too_large', null, 'The part has more than is left, or than a part may have', { details: { max_bytes: most } })
-    if (isMissing(error)) throw notFound('upload') // deleted in the meantime, with its directory
+    if (isMissing(error)) throw notFound('upload') // the upload was deleted meanwhile, with its directory
     if (call.body_stream.destroyed) throw fail('bad_request', null, 'The part broke off: nothing of it was kept', { cause: error })
     throw error
   }
@@ -121,7 +121,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
-/** Each part costs a file and a rewrite of the row. */
+/** Parts have a minimum size, because each costs a file and a rewrite of the row. */
 function leastPart(size_bytes: number): number {
   return Math.max(part_bytes_min, Math.ceil(size_bytes / parts_max))
 }
@@ -157,7 +157,6 @@ function subjectOf({ id, organization_id, project_id }: Pick<UploadRow, 'id' | '
   return { kind: 'template_upload', id, organization_id, project_id, details: {} }
 }
 
-/** @throws 404 */
 async function findIn(reads: Reader, who: Principal, id: string): Promise<UploadRow> {
   const row = await readUpload(reads, id)
   if (row === null || !maySee(who, row)) throw notFound('upload')

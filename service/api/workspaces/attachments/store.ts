@@ -26,7 +26,7 @@ export function listAttachments(reads: Reader, workspace_id: string, { below, li
   )
 }
 
-/** Unpaged: the limit equals the number of mount slots. */
+/** Needs no pages: a workspace has at most as many attachments as mount slots. */
 export function readAttachments(reads: Reader, workspace_id: string): Promise<AttachmentRow[]> {
   return listAttachments(reads, workspace_id, { below: null, limit: LIMITS.volume.attachments_per_workspace_max })
 }
@@ -47,7 +47,7 @@ export async function markDetaching(tx: ChangeTx, id: string, operation_id: stri
   await tx.updateTable('volume_attachments').set({ state: 'detaching', operation_id, updated_at: now }).where('id', '=', id).execute()
 }
 
-/** The same mount slots: the fork's memory image knows them. */
+/** Uses the same mount slots, because the fork's memory image contains their mounts. */
 export async function copyAttachments(
   tx: ChangeTx,
   from: readonly AttachmentRow[],

@@ -39,7 +39,7 @@ export async function adoptFork(call: AdoptCall, deps: ChangeDeps): Promise<Repl
   return changeAndAnswer(deps, call, work, operationBody)
 }
 
-/** In id order: two opposite adoptions cannot deadlock. A workspace that the caller may not know is not locked; as the fork it is null. */
+/** Locks in id order, so two opposite adoptions cannot deadlock. A fork of another project is not locked, and is returned as null. */
 async function lockBoth(tx: ChangeTx, { who, params, body }: AdoptCall): Promise<{ row: WorkspaceRow; fork: WorkspaceRow | null }> {
   const reads = readerOf(tx)
   const row = visible(who, await readWorkspace(reads, params.workspace_id))

@@ -10,7 +10,7 @@ import { allowed } from '../refusals.ts'
 import { hasCheckpoint, hasDraftState, markDeleted, wasDeleted } from './store.ts'
 import type { ChangeDeps } from '../../calls/deps.ts'
 
-/** The cell later removes the files. */
+/** Only marks the checkpoint. The cell removes the files later. */
 export async function deleteCheckpoint(call: Call<typeof checkpointsDelete>, deps: ChangeDeps): Promise<Reply> {
   const { checkpoint_id } = call.params
   const work = async (tx: ChangeTx) => {

@@ -18,7 +18,7 @@ export async function restoreWorkspace(call: Call<typeof workspacesRestore>, dep
   const work = async (tx: ChangeTx) => {
     const row = await lockForChange(tx, call)
     const operate = operateOn(row, 'restore')
-    // A parked checkpoint cannot be restored, but its disk can: nothing else is left when its memory cannot be woken.
+    // A parked checkpoint can be restored only without memory. If its memory cannot be resumed, its disk is all that is left.
     const sleeps_on_it = body.memory === false && body.checkpoint_id === row.checkpoint_id
     if (!sleeps_on_it && !(await hasCheckpoint(readerOf(tx), row.id, body.checkpoint_id, now))) {
       throw fail('not_found', 'checkpoint_not_found', 'The workspace has no such checkpoint')

@@ -17,7 +17,7 @@ export interface CheckpointRow {
   expires_at: Date | null
 }
 
-/** $2 is now. */
+/** $2 is the current time. */
 const RESTORABLE = "kind not in ('layer', 'parked') and (expires_at is null or expires_at > $2) and deleted_at is null"
 const COLUMNS =
   "id, workspace_id, operation_id, kind, label, engine <> '' as memory, size_bytes, disk_bytes, resources, created_at, expires_at"
@@ -70,7 +70,7 @@ export async function wasDeleted(reads: Reader, workspace_id: string, checkpoint
   return rows.length === 1
 }
 
-/** The files become orphans. */
+/** The checkpoint's files become orphans, which the cell removes. */
 export async function markDeleted(tx: ChangeTx, checkpoint_id: string, now: Date): Promise<void> {
   await tx.updateTable('checkpoints').set({ deleted_at: now }).where('id', '=', checkpoint_id).execute()
 }

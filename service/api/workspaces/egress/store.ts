@@ -31,7 +31,7 @@ export async function lockProjectEgress(tx: ChangeTx, project_id: string): Promi
 export interface NewVersion extends EgressScope {
   id: string
   version: number
-  /** null: removes the override. */
+  /** null removes the workspace's override. */
   policy: EgressPolicy | null
   by: { type: 'user' | 'api_key'; id: string }
   now: Date
@@ -74,7 +74,7 @@ export interface DenialRow {
   last_at: Date
 }
 
-/** Merges rows of one target, even if its host restarted its count. */
+/** Merges the rows of one target: a host that restarts begins a new count. */
 export function listDenials(reads: Reader, workspace_id: string, since: Date): Promise<DenialRow[]> {
   return reads.rows(
     'egress.denials',

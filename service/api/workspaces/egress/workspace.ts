@@ -32,7 +32,7 @@ export async function getWorkspaceEgress(call: Call<typeof workspaceEgressGet>, 
   return answerOf(await factsOf(deps.reads, id))
 }
 
-/** Replaces the project's policy, without intersection. */
+/** Replaces the project's policy for this workspace. The two are not intersected. */
 export async function putWorkspaceEgress(
   call: Call<typeof workspaceEgressPut>,
   deps: ChangeDeps & ReadDeps & Pick<CallDeps, 'revocations'>,
@@ -46,7 +46,7 @@ export async function putWorkspaceEgress(
     const version = await insertVersion(deps, tx, call, row, current + 1, policy)
     return { row, facts: { ...facts, override: { version, policy, created_at: call.now } }, version }
   }
-  // The answer has this call's version, even if a later one exists.
+  // Answers with the version that this call wrote, even if a later one exists.
   const { facts } = await changing(deps, call, work, ({ row, version }) => workspaceSubject(row, { mode: policy.mode, version }))
   await deps.revocations.awaitConfirmed(`workspace:${call.params.workspace_id}`, call.signal)
   const { override } = facts

@@ -10,7 +10,6 @@ export async function readOperation(reads: Reader, id: string): Promise<Operatio
   return row ?? null
 }
 
-/** Each workspace has one. */
 export async function newestOperation(reads: Reader, workspace_id: string): Promise<OperationRow | null> {
   const text = `select ${COLUMNS} from operations where workspace_id = $1 order by uuid_send(id) desc limit 1`
   const [row] = await reads.rows<OperationRow>('operations.newest', text, [workspace_id])
@@ -31,14 +30,14 @@ interface Statement {
   values: unknown[]
 }
 
-/** A separate statement for later pages: its plan starts the index scan at the page. */
+/** A later page has its own statement, so that the plan starts the index scan at the page. */
 function ofWorkspace(workspace_id: string, _filter: Filter, { below, limit }: Page): Statement {
   const on = below === null ? '' : 'and uuid_send(id) < uuid_send($3::uuid)'
   const text = `select ${COLUMNS} from operations where workspace_id = $1 ${on} order by uuid_send(id) desc limit $2`
   return { name: below === null ? 'a' : 'ab', text, values: [workspace_id, limit + 1, ...(below === null ? [] : [below])] }
 }
 
-/** An index has this order (migration 0019), so no other row is read. */
+/** An index (migration 0019) has this order, so only rows of the page are read. */
 function ofKindsAndStates(workspace_id: string, { state, kind }: Filter, { below, limit }: Page): Statement {
   const values: unknown[] = [workspace_id, limit + 1]
   const next = (value: unknown) => `$${values.push(value)}`

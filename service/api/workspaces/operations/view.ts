@@ -23,7 +23,7 @@ export const OPERATION_COLUMNS = [
 export interface OperationRow {
   id: string
   organization_id: string
-  /** null: an operation of an organization. */
+  /** null: the operation concerns the whole organization. */
   project_id: string | null
   workspace_id: string | null
   kind: Operation['kind']

@@ -15,7 +15,7 @@ export interface Waits {
     seconds: number,
     signal: AbortSignal,
   ): Promise<{ row: OperationRow | null; waited: boolean }>
-  /** Ends every wait, because the process shuts down. */
+  /** Ends every wait when the process shuts down. */
   close(): void
 }
 
@@ -30,7 +30,7 @@ type Enough = (row: OperationRow) => boolean
 interface WaitsState {
   reads: Reader
   waiting: Map<string, Set<Waiter>>
-  /** Ids that are being read; true: notified again in the meantime. */
+  /** Ids that are being read. true: notified during the read, so the id is read again. */
   again: Map<string, boolean>
   held: number
   closed: boolean
@@ -94,7 +94,7 @@ function hold(state: WaitsState, id: string, enough: Enough, seconds: number, si
     const deadline = setTimeout(waiter.stop, seconds * 1000)
     signal.addEventListener('abort', waiter.stop)
     waiting.set(id, (waiting.get(id) ?? new Set()).add(waiter))
-    // Registers before reading, so that no change in between is missed.
+    // The waiter is registered before the read, so that no change between the two is missed.
     void reread(state, id)
     if (signal.aborted) waiter.stop()
   })

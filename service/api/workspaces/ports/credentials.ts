@@ -64,7 +64,7 @@ export async function deletePortCallback(call: Call<typeof portCallbacksDelete>,
 
 type Lasting = Pick<NewPortCredential, 'path' | 'expires_at'>
 
-/** Stores digests. Audit records name credentials by row id. */
+/** Stores only digests. Audit records refer to a credential by its row id. */
 async function keep(deps: ChangeDeps, call: CreateCall, made: Partial<Record<CredentialKind, string>>, lasting: Lasting): Promise<void> {
   const kinds = Object.entries(made) as [CredentialKind, string][]
   const rows = kinds.map(([kind, value]) => ({ id: deps.ids.next(), kind, sha256: kept(kind, value), ...lasting, created_at: call.now }))

@@ -14,11 +14,11 @@ export function secondsOf({ ttl_seconds, ttlSeconds, ttl }: Ttl, otherwise: numb
   return seconds
 }
 
-const NOT_PRINTED = /[^\x21-\x5b\x5d-\x7e]/gu // and the backslash, which browsers read as a slash
+const NOT_PRINTED = /[^\x21-\x5b\x5d-\x7e]/gu // includes the backslash, which browsers read as a slash
 
 /**
- * For a `Location` header, always on the port's own host.
- * @throws if a browser could read another host in it, or if the path is reserved.
+ * Path for a `Location` header, which must remain on the port's own host.
+ * @throws if a browser could read another host in the path, or if the path is reserved.
  */
 export function linkPath(path: string): string {
   const fails = (message: string) =>

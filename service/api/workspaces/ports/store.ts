@@ -42,7 +42,7 @@ export async function insertPort(tx: ChangeTx, row: Pick<PortRow, 'id' | 'worksp
   await tx.insertInto('workspace_ports').values(row).execute()
 }
 
-/** Deletes its credentials: a new exposure starts without any. */
+/** Also deletes the port's credentials: a new exposure has none. */
 export async function deletePort(tx: ChangeTx, id: string): Promise<void> {
   await tx.deleteFrom('workspace_ports').where('id', '=', id).execute()
 }
@@ -58,10 +58,10 @@ export interface NewPortCredential {
   port_id: string
   kind: CredentialKind
   sha256: Buffer
-  /** For links only. */
+  /** Only links have a path. */
   path: string | null
   created_at: Date
-  /** null: until revoked. */
+  /** null: valid until revoked. */
   expires_at: Date | null
 }
 

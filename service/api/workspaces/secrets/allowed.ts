@@ -12,7 +12,7 @@ interface Allowed {
   allowed_workspace_ids?: readonly string[] | null
 }
 
-/** Earlier ids stay, even if their objects are gone. */
+/** Checks only added ids. Earlier ids may remain, even if their objects are gone. */
 export async function checkAllowed(reads: Reader, owner: Owner, asked: Allowed, before: Allowed = {}): Promise<void> {
   const { organization_id, project_id } = owner
   const added = (name: keyof Allowed) => (asked[name] ?? []).filter((id) => before[name]?.includes(id) !== true)

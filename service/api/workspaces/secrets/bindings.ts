@@ -36,7 +36,7 @@ export async function setSecretsOfWorkspace(call: Call<typeof workspacesSetSecre
   return { status: 200, body: await bindingOf(deps.reads, await findWorkspace(deps, call)) }
 }
 
-/** @returns whether they changed. */
+/** @returns whether the binding changed. */
 export async function replaceBinding(
   tx: ChangeTx,
   workspace: Bound,
@@ -50,7 +50,7 @@ export async function replaceBinding(
   return true
 }
 
-/** Locks the names until the transaction ends. */
+/** Locks the secrets' names until the transaction ends. */
 export async function checkBinding(
   tx: ChangeTx,
   user: { organization_id: string; project_id: string; workspace_id: string | null },
@@ -88,7 +88,7 @@ export async function withSecretInputs(
   return [...new Set([...given, ...usable])]
 }
 
-/** A deleted secret is still listed while the template requires it, because the next start fails without it. */
+/** A deleted secret is listed while the template requires it: the next start fails without it. */
 async function bindingOf(reads: Reader, workspace: Bound & { template_version_id: string }): Promise<WorkspaceSecrets> {
   const bound = await boundNames(reads, workspace.id)
   const { settings } = await readTemplateVersion(reads, workspace.template_version_id)

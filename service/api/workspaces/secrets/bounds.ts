@@ -5,7 +5,7 @@ import { countSecrets, lockSecrets } from './store.ts'
 
 const { per_project_max, per_organization_max } = LIMITS.secret
 
-/** Serialized, so that concurrent creates cannot exceed a limit. */
+/** Locks the counts, so that concurrent creations cannot exceed a limit. */
 export async function checkSecretLimits(tx: ChangeTx, owner: { organization_id: string; project_id: string | null }): Promise<void> {
   await lockSecrets(tx, owner.organization_id)
   const { of_project, of_organization } = await countSecrets(tx, owner)

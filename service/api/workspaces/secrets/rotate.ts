@@ -16,10 +16,10 @@ interface Rotated extends CommandResult {
   version: SecretVersion
 }
 
-/** Erases earlier values in the same transaction. */
+/** Stores the new value and erases earlier values in one transaction. */
 export async function rotateSecret(call: Call<typeof secretVersionsCreate>, deps: ChangeDeps & ReadDeps): Promise<Reply> {
   checkValue(call.body.value)
-  await findSecret(deps, call) // checks access before the lock, whose conflict would reveal the secret
+  await findSecret(deps, call) // checks access first, because the lock's conflict would reveal that the secret exists
   const work = async (tx: ChangeTx): Promise<Rotated> => {
     if (!(await takeRotation(tx, call.params.secret_id))) {
       throw fail('conflict', 'concurrent_rotation', 'The secret is being rotated by another request', { retry_after_seconds: 1 })

@@ -11,7 +11,7 @@ export function checkName(name: string): void {
   })
 }
 
-/** Errors reveal nothing of the value. */
+/** Error messages must reveal nothing of the value. */
 export function checkValue(value: string): void {
   if (value.includes('\0')) throw fail('validation_failed', 'nul_character', 'The value holds a NUL', { details: { field: 'value' } })
   if (!value.isWellFormed()) throw invalid('value', 'must be Unicode text')
@@ -30,7 +30,7 @@ export function checkedHosts(hosts: readonly SecretHost[] | null): NormalSecretH
   return normalHosts(hosts)
 }
 
-/** A control character would begin another header. Errors reveal nothing of the value. */
+/** A control character in the value could begin another header. Error messages must reveal nothing of the value. */
 export function checkValueForHosts(value: string, hosts: NormalSecretHost[] | null): void {
   if (hosts === null || isHeaderValue(value)) return
   throw invalid('value', 'must be visible ASCII, with spaces only within, to be put into requests')

@@ -4,7 +4,7 @@ import { lockNewestKey } from '../../../core/secrets/store.ts'
 import type { Tx } from '../../../db/reader.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** The api cannot open what it seals. */
+/** Only cells can open the sealed value; the api cannot. */
 export async function sealForCells(tx: Tx, of: ValueOf, value: string): Promise<SealedSecret> {
   const key = await lockNewestKey(tx)
   if (key === null) {

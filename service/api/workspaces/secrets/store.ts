@@ -35,7 +35,7 @@ export async function lockSecret(tx: Tx, id: string): Promise<SecretRow | null> 
   return readSecret(readerOf(tx), id)
 }
 
-/** @returns false during another rotation. */
+/** @returns false if another call is rotating the secret. */
 export async function takeRotation(tx: Tx, id: string): Promise<boolean> {
   const name = `berth secret ${id}`
   const { rows } = await sql<{ taken: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${name}, 0)) as taken`.execute(tx)
@@ -61,7 +61,7 @@ export async function lockSecrets(tx: Tx, organization_id: string): Promise<void
   await sql`select pg_advisory_xact_lock(hashtextextended(${`secrets of ${organization_id}`}, 0))`.execute(tx)
 }
 
-/** `of_organization` includes all projects. */
+/** `of_organization` also counts the secrets of all its projects. */
 export async function countSecrets(
   tx: Tx,
   owner: { organization_id: string; project_id: string | null },
@@ -132,7 +132,7 @@ export async function markDeleted(tx: ChangeTx, id: string, now: Date): Promise<
   await tx.updateTable('secrets').set({ deleted_at: now, updated_at: now }).where('id', '=', id).execute()
 }
 
-/** Bindings to a project's own secret of that name stay. */
+/** A binding to a project's own secret of the same name remains. */
 export async function unbind(tx: ChangeTx, { organization_id, project_id, name }: SecretRow): Promise<void> {
   const bindings = tx.deleteFrom('workspace_secrets').where('name', '=', name)
   if (project_id !== null) {
@@ -210,13 +210,13 @@ export async function copyBinding(tx: ChangeTx, from: string, { id, project_id }
     select ${id}, ${project_id}, name from workspace_secrets where workspace_id = ${from}`.execute(tx)
 }
 
-/** The fork's processes trust this authority. */
+/** The processes in the fork's memory trust the same authority. */
 export async function copyAuthority(tx: ChangeTx, from: string, to: string): Promise<void> {
   await sql`insert into workspace_authorities (workspace_id, authority_id)
     select ${to}, authority_id from workspace_authorities where workspace_id = ${from}`.execute(tx)
 }
 
-/** The driver would send the list as a PostgreSQL array. */
+/** Converts to JSON, because the driver would send a list as a PostgreSQL array. */
 function asJson(hosts: NormalSecretHost[] | null): string | null {
   return hosts === null ? null : JSON.stringify(hosts)
 }

@@ -8,7 +8,7 @@ import { mintToken } from './mint.ts'
 import type { CallDeps, ReadDeps } from '../../calls/deps.ts'
 import type { WorkspaceDeps } from '../deps.ts'
 
-/** App, "Tool-token rules". */
+/** See the specification (App, "Tool-token rules"). */
 export async function createToolToken(
   call: Call<typeof toolTokensCreate>,
   deps: ReadDeps & Pick<CallDeps, 'clock' | 'ids' | 'base_url' | 'logger'> & Pick<WorkspaceDeps, 'signer'>,

@@ -34,7 +34,7 @@ export async function mintToken(deps: MintDeps, workspace: MintedFor, wish: Toke
 }
 
 /**
- * null if it cannot be issued: the caller still gets the workspace.
+ * @returns null if no token can be issued: the caller still gets the workspace.
  * @param by null if the call's audit record covers the token.
  */
 export async function mintTokenOrNull(
@@ -43,7 +43,7 @@ export async function mintTokenOrNull(
   wish: TokenRequest,
   by: ChangeOrigin | null,
 ): Promise<ToolToken | null> {
-  // Permissions may be lost since the first call.
+  // The principal may have lost permissions since the first call.
   const permitted = permittedTools(wish.who, workspace.organization_id)
   if (wish.tools.length === 0 || wish.tools.some((tool) => !permitted.includes(tool))) return null
   if (workspace.cell_endpoint === null) return null
@@ -57,8 +57,8 @@ export async function mintTokenOrNull(
 }
 
 /**
- * Signs before counting: a failure uses no budget and leaves no record. Only the count reveals an existing session, so a token for one is
- * signed again; a query beforehand would cost more.
+ * Signs before it counts: a failed signature uses no budget and leaves no record. Only the count finds an existing session. Its token is
+ * signed again, which is cheaper than a query beforehand.
  * @returns null if the budget is exhausted.
  */
 async function countedToken(
@@ -97,7 +97,7 @@ function newSession(deps: MintDeps, workspace: MintedFor, { who, now, agent_labe
   }
 }
 
-/** A person's token id names their session, so that the token ends with it. */
+/** A person's token id contains the session's id, so that the token ends with the session. */
 function tokenId(who: Principal, id: string): string {
   return who.type === 'user' ? `${who.session.id}.${id}` : id
 }
@@ -105,7 +105,7 @@ function tokenId(who: Principal, id: string): string {
 async function sign(deps: MintDeps, workspace: MintedFor, { who, tools }: TokenRequest, sid: string): Promise<ToolToken> {
   const endpoint = workspace.cell_endpoint
   if (endpoint === null) throw fail('dependency_unavailable', 'signing_failed', 'The workspace has no gateway yet')
-  // The call may have waited.
+  // The call may have waited, so the clock is read again.
   const iat = Math.floor(deps.clock.now().getTime() / 1000)
   const exp = iat + LIMITS.credential.tool_token_seconds
   const claims = {

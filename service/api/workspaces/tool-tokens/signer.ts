@@ -7,7 +7,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { readOrCreate, replaceFile } from '../../../core/keys/ring/key-files.ts'
 import { isRetired, publishKey } from './store.ts'
 
-/** The private key stays in this process and its file. */
+/** The private key never leaves this process and its file. */
 export interface Signer {
   sign(claims: ToolTokenClaims): Promise<{ token: string; kid: string }>
   close(): void
@@ -27,7 +27,7 @@ interface SigningKey {
 }
 
 const FIRST_FILE = 'tool-token-key.json'
-/** Enough for one rotation a day for a century. */
+/** Enough keys for one rotation a day for a century. */
 const KEYS_MAX = 40_000
 const RETRY_MS = 1000
 
@@ -46,7 +46,7 @@ export async function openSigner(deps: SignerDeps): Promise<Signer> {
     })
   }
   const unsubscribe = deps.listener.on('berth_signing_key', renew)
-  renew() // it may have been retired between read and subscription
+  renew() // the key may have been retired between its read and the subscription
   const encoder = new TextEncoder()
   return {
     async sign(claims) {
@@ -61,7 +61,7 @@ export async function openSigner(deps: SignerDeps): Promise<Signer> {
   }
 }
 
-/** A retired key's file loses its private half and names its successor: processes with the same folder agree on one key. */
+/** The file of a retired key has no private half and names its successor. All processes with the same folder therefore use the same key. */
 async function currentKey({ directory, db, clock }: SignerDeps): Promise<SigningKey> {
   let file = FIRST_FILE
   for (let generation = 0; generation < KEYS_MAX; generation++) {

@@ -29,8 +29,8 @@ export interface NewAgentSession {
 }
 
 /**
- * One statement. The budget refills an hour after its first use.
- * @returns null if it is exhausted.
+ * Counts in one statement. The budget is full again an hour after its first use.
+ * @returns null if the budget is exhausted.
  */
 export async function countToken(
   reads: Reader,
@@ -77,7 +77,7 @@ export async function dropOldSessions(reads: Reader, workspace_id: string): Prom
   )
 }
 
-/** A principal without a row has a full budget. */
+/** A principal without a row has a full budget, so unused rows can be deleted. */
 export async function forgetBudgets(db: Db, used_before: Date): Promise<number> {
   return deleteOld(db, 'rate_buckets', sql`updated_at < ${used_before}`)
 }
@@ -104,7 +104,7 @@ export function listAgentSessions(reads: Reader, workspace_id: string, page: Pag
   )
 }
 
-/** A retired key's last token may still be valid. */
+/** Includes recently retired keys, whose last tokens may still be valid. */
 export async function listKeys(reads: Reader, now: Date): Promise<ToolTokenKeys['keys']> {
   const rows = await reads.rows<{ public_jwk: ToolTokenKeys['keys'][number] }>(
     'tool_tokens.keys',
@@ -122,7 +122,7 @@ export async function publishKey(db: Db, kid: string, public_jwk: object, now: D
     .execute()
 }
 
-/** An unpublished key is not retired. */
+/** A key that is not published yet is not retired. */
 export async function isRetired(db: Db, kid: string): Promise<boolean> {
   const row = await db.selectFrom('signing_keys').select('retired_at').where('kid', '=', kid).executeTakeFirst()
   return row !== undefined && row.retired_at !== null

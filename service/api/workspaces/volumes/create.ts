@@ -49,7 +49,7 @@ export async function createVolume(
   return changeAndAnswer(deps, call, work, volumeAndOperationBody(who))
 }
 
-/** App, "Volumes": an API key is neither an owner nor an admin. */
+/** Only owners and admins may share a volume (App, "Volumes"). An API key is neither. */
 function mayShare(who: Principal, organization_id: string): boolean {
   if (who.type === 'api_key') return false
   const role = who.memberships.find((membership) => membership.organization_id === organization_id)?.role

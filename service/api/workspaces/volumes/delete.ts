@@ -39,7 +39,7 @@ export async function deleteVolume(call: DeleteCall, deps: ChangeDeps & ReadDeps
   return changeAndAnswer(deps, call, work, volumeAndOperationBody(who))
 }
 
-/** App, "Volumes". */
+/** The specification (App, "Volumes") lists these refusals. */
 function refuse({ query, who }: DeleteCall, row: VolumeRow): void {
   const { force = false, confirm_name } = query
   if ((force || confirm_name !== undefined) && confirm_name !== row.name) {

@@ -1,9 +1,9 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail } from '../../../lib/fail.ts'
 
-/** Nothing is mounted at or below these: they are the machine's own, or its memory. */
+/** No volume is mounted at or below these paths: they belong to the machine, or are in its memory. */
 const RESERVED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/boot']
-/** Nothing is mounted exactly at these: a machine needs them. */
+/** No volume is mounted exactly at these paths: a machine needs their content. */
 const NEEDED = [
   '/',
   '/bin',
@@ -21,7 +21,7 @@ const NEEDED = [
   '/root',
 ]
 
-/** docs/decisions/volumes.md. The guest's kernel follows no links. */
+/** See docs/decisions/volumes.md. Checking the text suffices, because the guest's kernel follows no links. */
 export function checkMountPath(path: string): void {
   const why = wrongWith(path)
   if (why === null) return

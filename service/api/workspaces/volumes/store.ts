@@ -21,7 +21,7 @@ export interface VolumeRow {
   attachments: AttachedRow[]
 }
 
-/** Times are text: the row holds JSON. */
+/** Times are text, because the rows are read as JSON. */
 export interface AttachedRow {
   workspace_id: string
   project_id: string
@@ -42,7 +42,7 @@ export async function readVolume(reads: Reader, id: string): Promise<VolumeRow |
   return row ?? null
 }
 
-/** Serializes attaching and deleting. */
+/** The lock serializes attaching and deleting. */
 export async function lockVolume(tx: Tx, id: string): Promise<VolumeRow | null> {
   await sql`select 1 from volumes where id = ${id} for no key update`.execute(tx)
   return readVolume(readerOf(tx), id)
@@ -67,7 +67,7 @@ export function listVolumes(reads: Reader, of: ListedVolumes, { below, limit }: 
   return reads.rows(name, text, [project_id, organization_id, limit + 1, ...(below === null ? [] : [below])])
 }
 
-/** Concurrent counts would exceed the limit. */
+/** Locks the count. Otherwise concurrent creations could exceed the limit. */
 export async function lockVolumesOf(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`volumes:${organization_id}`}, 0))`.execute(tx)
 }
@@ -120,8 +120,7 @@ export async function markDeleting(tx: ChangeTx, id: string, now: Date): Promise
 }
 
 /**
- * On a lost host a running creation would keep the name forever. Called before the volume is locked: an ending operation locks its own row
- * first.
+ * A creation on a lost host would keep the name forever. Call this before locking the volume: an ending operation locks its own row first.
  */
 export async function cancelCreation(tx: ChangeTx, volume_id: string, now: Date): Promise<void> {
   const creation = await lastVolumeOperation(readerOf(tx), volume_id, 'volume_create')

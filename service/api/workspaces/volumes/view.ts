@@ -3,7 +3,7 @@ import type { Principal } from '../../../http/call.ts'
 import { maySee } from '../../calls/scope.ts'
 import type { AttachedRow, VolumeRow } from './store.ts'
 
-/** An API key does not see other projects' attachments. */
+/** Hides attachments of other projects from an API key. */
 export function volumeView(who: Principal, row: VolumeRow): Volume {
   const { cell_id: _cell_id, attachments, created_at, updated_at, deleted_at, ...fields } = row
   return {

@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { fail } from '../../../lib/fail.ts'
 
 export interface DiskBudget {
-  /** A call's cost is known only after it: the last call may exceed the limit. */
+  /** The cost of a call is only known after the call, so the last call may exceed the limit. */
   admit(workspace_id: string): void
   spend(workspace_id: string, cost: { bytes?: number; ms?: number }): void
 }
@@ -15,7 +15,7 @@ interface Window {
 }
 
 const WINDOW_MS = LIMITS.disk_read.window_seconds * 1000
-/** A tenant that fills the map with workspaces pays for it in calls. */
+/** The most windows in memory. To displace other windows, a tenant must spend calls on as many workspaces. */
 const WINDOWS_MAX = 10_000
 
 export function createDiskBudget(clock: Clock): DiskBudget {

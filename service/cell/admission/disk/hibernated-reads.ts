@@ -12,7 +12,7 @@ export function hibernatedReads(disk: FileReads, headers: Record<string, string>
     try {
       if (!IN_MEMORY.test(posix.normalize(path))) return await ask(disk)
     } catch (error) {
-      // The path may be in memory, behind a link or a mount of the guest.
+      // The machine is asked, because the path may be in memory, behind a link or a mount of the guest.
       if (!(error instanceof Failure) || !(UNREAD.has(error.reason ?? undefined) || error.code === 'not_found')) throw error
     }
     const files = await machine()

@@ -5,17 +5,17 @@ import type { ChangesFilter, ChangesFound } from '../../host/agent-asked.ts'
 import { AgentFailure } from '../../host/agent-failure.ts'
 import { HostFailure } from '../../host/hostd.ts'
 
-/** Most searches end on the machine in this time, without the cost of a reader. A longer one starts over on the disk. */
+/** Most searches end on the machine in this time, without the cost of a reader. A longer search starts again on the disk. */
 const MACHINE_ALONE_MS = 150
-/** The machine stats this many changes of a page itself. */
+/** For fewer changes in a page, the machine reads the facts itself. */
 const ON_DISK_FROM = 200
 
 /**
- * The disk reader takes searches and changes that are slow in the machine (decisions 272 and 273).
+ * The disk reader answers searches and changes that are slow in the machine (decisions 272 and 273).
  * @param gone of the machine: later answers of the reader are not used
  */
 export function withDiskReader(agent: AgentLink, disk: LiveDiskReads, gone: AbortSignal): AgentLink {
-  /** null: too many disks are read, the disk has gone, or a path now leads off it. */
+  /** @returns null if too many disks are read, the disk is gone, or a path now leads off the disk */
   const beside = async <T>(bounds: CallBounds, read: (bounds: CallBounds) => Promise<T>): Promise<T | null> => {
     try {
       return await read({ ...bounds, signal: AbortSignal.any([bounds.signal, gone]) })
@@ -48,12 +48,12 @@ export function withDiskReader(agent: AgentLink, disk: LiveDiskReads, gone: Abor
   }
 }
 
-/** Digests take longer than any stat, and summaries need none. */
+/** Otherwise the machine answers alone: digests take longer than any stat, and summaries need none. */
 function mayBeOnDisk({ limit, hash, summary }: ChangesFilter): boolean {
   return limit >= ON_DISK_FROM && !hash && !summary
 }
 
-/** A disappeared path is no change. */
+/** A path that has disappeared is left out. */
 function fill(page: ChangesFound, facts: Awaited<ReturnType<LiveDiskReads['readFacts']>>): ChangesFound {
   const left = facts.values()
   const data = page.data.flatMap(({ on_disk, ...change }) => {

@@ -14,9 +14,9 @@ import { isUnchanged, type DiskSource } from './source.ts'
 export type DiskHost = Pick<MachineHost, 'readDisk'>
 
 export interface DiskReads {
-  /** For a suspended or hibernated workspace. */
+  /** Reads the disk of a suspended or hibernated workspace. */
   of(entry: WorkspaceEntry, source: DiskSource): FileReads
-  /** For a running workspace, next to its machine. Errors are not explained: the caller asks the machine instead. */
+  /** Reads the disk of a running workspace, next to its machine. Errors are not explained, because the caller asks the machine instead. */
   beside(entry: WorkspaceEntry, machine_epoch: number): LiveDiskReads
   close(): void
 }
@@ -28,7 +28,7 @@ export interface DiskReadsDeps {
   deadlines?: AgentDeadlines
 }
 
-/** More than the host has readers: the readers of older links have been stopped. */
+/** More links than the host has readers: the readers of older links have been stopped. */
 const LINKS_MAX = 64
 
 interface DiskReaders {
@@ -40,7 +40,7 @@ interface DiskReaders {
   budget: DiskBudget
   /** The same for the reads next to a running machine. */
   live_budget: DiskBudget
-  /** By workspace, oldest first. */
+  /** The link of each workspace, oldest first. */
   links: Map<string, ReaderLink>
 }
 
@@ -93,7 +93,7 @@ function readsBeside(readers: DiskReaders, { id, organization_id: tenant }: Work
 
 type Read<T> = (link: FileReads) => Promise<T>
 
-/** Refuses an answer if the workspace changed during the read: it may mix old and new state. */
+/** Refuses an answer if the workspace changed during the read, because the answer may mix old and new state. */
 async function askWhole<T>(readers: DiskReaders, entry: WorkspaceEntry, source: DiskSource, read: Read<T>): Promise<T> {
   const answer = await ask(readers, entry, source, read)
   if (isUnchanged(entry, readers.table.get(entry.id))) return answer
@@ -153,7 +153,7 @@ function charge({ clock, budget }: DiskReaders, { id }: WorkspaceEntry, file: In
 const REPEATED: ReadonlySet<string> = new Set(['unreachable', 'cut'])
 const UNREAD: ReadonlySet<string> = new Set([...REPEATED, 'silent'])
 
-/** Explains a failed read in the caller's terms. A change of the workspace is the better reason. */
+/** Explains a failed read to its caller. A change of the workspace is the better reason, so it is checked first. */
 async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unknown): Promise<unknown> {
   const in_memory = isInMemory(error)
   const unread = in_memory || error instanceof HostFailure || (error instanceof AgentFailure && UNREAD.has(error.kind))
@@ -173,7 +173,7 @@ async function refusalOf(table: MachineTable, entry: WorkspaceEntry, error: unkn
   return fail('workspace_not_running', 'offline_unavailable', message, { cause: error })
 }
 
-/** Decision 13: only a reader can follow links, so it tells which paths lead off the disk. */
+/** Whether the path leads off the disk. Only a reader can follow links, so only a reader can report this (decision 13). */
 function isInMemory(error: unknown): boolean {
   return error instanceof Failure && error.code === 'conflict' && error.options.details?.['in_memory'] === true
 }

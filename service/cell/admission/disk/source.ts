@@ -4,7 +4,7 @@ import type { WorkspaceEntry } from '../../machines/table.ts'
 
 export type DiskSource = Omit<DiskReadRequest, 'doubted_address'>
 
-/** The only rule for this. null: the workspace is not read from its disk. */
+/** All callers use this rule. null: the workspace is not read from its disk. */
 export function diskOf(entry: WorkspaceEntry): DiskSource | null {
   const sleeps = entry.observed_state === 'suspended' || (entry.observed_state === 'running' && entry.residency !== 'resident')
   if (!sleeps || entry.mode !== 'processful' || entry.disk_layout !== 'layered') return null

@@ -40,14 +40,14 @@ export function executionOf(body: ExecStart): AskedExecution {
   return { execution_id, fingerprint, output_limit_bytes, asked: { ...asked, timeout_ms }, shown }
 }
 
-/** Cell, "Execution": the rest of the machine is not the caller's. */
+/** A command may only start inside the tree. The rest of the machine does not belong to the caller (Cell, "Execution"). */
 function refuseOutside(cwd: string): void {
   const plain = posix.normalize(cwd)
   if (plain === TREE_ROOT || plain.startsWith(`${TREE_ROOT}/`)) return
   throw fail('validation_failed', 'invalid_cwd', `cwd must be ${TREE_ROOT} or below it`, { details: { field: 'cwd' } })
 }
 
-/** A command on a tree gets all its input with its request. */
+/** Refused, because a command on a tree receives its whole input with the request. */
 function stdinOpen(): Failure {
   return fail('validation_failed', 'not_supported_for_mode', 'stdin_open is for workspaces that have processes', {
     details: { field: 'stdin_open', mode: 'file_first', operation: 'exec' },
@@ -71,7 +71,7 @@ export function viewOf({ fingerprint: _kept, ...row }: ExecutionRow): Execution 
   }
 }
 
-/** As in machine/internal/agent/listing. */
+/** The limits equal those of machine/internal/agent/listing. */
 export function shownArgv(argv: readonly string[]): Pick<ShownCommand, 'argv' | 'argv_truncated'> {
   const told: string[] = []
   let left: number = LIMITS.exec.argv_listed_bytes

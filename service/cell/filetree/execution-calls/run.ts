@@ -6,7 +6,7 @@ import type { GivenVariables } from '../../gateway/secret-variables.ts'
 import type { TreeHandler } from '../tree-calls/calls.ts'
 import { executionOf, viewOf } from './rules.ts'
 
-/** Cell, "File-first rules" 1 and 7: a caller that leaves cancels nothing. */
+/** The command continues when its caller disconnects (Cell, "File-first rules" 1 and 7). */
 export const runExecution: TreeHandler<typeof execStart> = async (call, { executions, secrets }, { entry }) => {
   const { execution_id, fingerprint, output_limit_bytes, asked, shown } = executionOf(call.body)
   const command = async (): Promise<Command> => {

@@ -25,7 +25,7 @@ type Put = (contents: readonly Buffer[]) => Promise<unknown>
 const BATCH_BYTES = 8 << 20
 const BATCH_COUNT = 128
 
-/** `base` null: new or replaced. */
+/** `base` is null for a directory that is new or replaces another entry. */
 interface Open {
   path: TreePath
   base: DirectoryEntry | null
@@ -76,13 +76,13 @@ export async function readChanges(reader: EntryReader, reads: PageReads, root: D
   return changes
 }
 
-/** The root itself is never replaced. */
+/** The root of the tree is never replaced: only its mode and time are set. */
 function directoryChange(path: TreePath, { mode = 0o755, modified_ms = 0 }: TreeEntry, kept: DirectoryEntry | null): TreeChange {
   if (kept !== null || path.length === 0) return { kind: 'set', path, mode, modified_ms }
   return { kind: 'put', path, entry: { type: 'directory', mode, modified_ms, page: null } }
 }
 
-/** An opaque root hides these names. */
+/** An opaque root hides every earlier name that the command's entries do not contain. These names are removed. */
 async function removals(reads: PageReads, root: DirectoryEntry, seen: ReadonlySet<string>): Promise<TreeChange[]> {
   const gone: TreeChange[] = []
   for await (const [bytes] of walkNames(reads, root.page)) {

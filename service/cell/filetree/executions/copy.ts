@@ -64,7 +64,7 @@ function entryOf(path: string, before: Entry | null, after: Entry | null): TreeE
   }
 }
 
-/** The blobs of the host's old copy may have been collected. */
+/** True if a blob of the host's old copy is missing: the collector may have removed it. */
 export function isGone(error: unknown): boolean {
   return error instanceof BlobError && error.kind === 'missing'
 }

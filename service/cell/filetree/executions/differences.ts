@@ -10,7 +10,7 @@ export interface Difference {
   after: Entry | null
 }
 
-/** Equal pages are not read; a removed directory yields only itself. */
+/** Pages that are equal on both sides are not read. A removed directory yields one difference, without its contents. */
 export async function* differences(
   reads: PageReads,
   before: DirectoryEntry | null,

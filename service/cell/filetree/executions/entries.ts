@@ -2,7 +2,7 @@ import { Compile } from 'typebox/compile'
 import { TreeEntry } from '../../../../contract/internal/host-trees.ts'
 import { HostFailure } from '../../host/hostd.ts'
 
-// As in contract/internal/host-trees.ts: a line of JSON for each entry; a file's content follows its line.
+// The format is that of contract/internal/host-trees.ts: one line of JSON for each entry, and a file's content after its line.
 
 const entry = Compile(TreeEntry)
 const LINE_BYTES_MAX = 64 << 10
@@ -33,7 +33,7 @@ export class EntryReader {
     }
   }
 
-  /** The caller must read all of it. */
+  /** The caller must read the whole content before it reads the next entry. */
   async *content(size: number, piece_bytes: number): AsyncGenerator<Buffer> {
     for (let left = size; left > 0;) {
       const wanted = Math.min(left, piece_bytes)

@@ -42,12 +42,12 @@ export interface ExecutionRequest extends ExecutionKey {
 }
 
 export interface Executions {
-  /** A run continues when its callers leave. @throws a Failure for every refusal; then nothing ran */
+  /** A run continues when its callers disconnect. @throws a Failure for every refusal; no command has run in that case */
   run(asked: ExecutionRequest): Promise<{ row: ExecutionRow; ran: boolean }>
   find(key: ExecutionKey): Promise<ExecutionRow | null>
-  /** The progress of an earlier process's executions is unknown: they end as lost. */
+  /** Called at the start. The progress of executions of an earlier process is unknown, so they end as lost. */
   recover(): Promise<void>
-  /** Their result could not be written. @returns the number of executions and machine rows removed */
+  /** Ends executions whose result could not be written. @returns the number of executions and machine rows removed */
   endAbandoned(): Promise<number>
 }
 
@@ -73,7 +73,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
     await drive(deps, asked, base_revision, command)
     const row = await find(asked)
     if (row === null) throw gone()
-    void results.note(asked.workspace_id, row) // it never rejects, and the caller need not wait
+    void results.note(asked.workspace_id, row) // note() never rejects, and the caller need not wait for it
     await failpoint('execution.E7')
     return { row, ran: true }
   }
@@ -108,7 +108,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
       await dropEndedMachines(deps.db, deps.cell_id)
     },
     async endAbandoned() {
-      // Read first: a later execution is live, and an ended one takes no second result.
+      // The rows are read before `live` is checked: an execution that begins later is live, and an ended one accepts no second result.
       const abandoned = (await readUnfinished(deps.db, deps.cell_id)).filter((key) => !live.has(nameOf(key)))
       const why = new Unsuccessful('lost', 'lease_expired', 'How the command ended could not be written down')
       for (const key of abandoned) await endExecution(deps.db, { ...key, result: nothing(why), fence: null, now: deps.clock.now() })
@@ -119,7 +119,7 @@ export function createExecutions(deps: ExecutionDeps): Executions {
   }
 }
 
-/** Rejects if nothing ran and nothing is recorded, or without the database. */
+/** Rejects if no command ran and no result is recorded, or if the database is unavailable. */
 async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: number, command: Command): Promise<void> {
   let run: Run | null = null
   let begun: StartedMachine | null = null
@@ -144,7 +144,7 @@ async function drive(deps: ExecutionDeps, key: ExecutionKey, base_revision: numb
   }
 }
 
-/** The same id may be tried again (Cell, "File-first rules" 3). */
+/** Deletes the execution, so that the caller may use the same id again (Cell, "File-first rules" 3). */
 async function refuse(deps: ExecutionDeps, key: ExecutionKey): Promise<never> {
   await retryWrite(() => forgetExecution(deps.db, key))
   throw fail('service_unavailable', 'no_execution_host', 'No host has room for the command at the moment', { retry_after_seconds: 2 })
@@ -158,7 +158,7 @@ function nothing(why: Unsuccessful): Result {
 
 function matching(row: ExecutionRow, { fingerprint, execution_id }: ExecutionRequest): ExecutionRow {
   if (row.fingerprint !== fingerprint) throw reused({ execution_id })
-  // Another process runs it.
+  // The execution is unfinished but not live in this process: another process runs it.
   if (row.finished_at === null) throw executionInProgress(execution_id)
   return row
 }

@@ -19,7 +19,7 @@ export class Unsuccessful extends Error {
   }
 }
 
-/** Nothing ran. */
+/** No host has room. The command has not run. */
 export class NoHost extends Error {}
 
 const MESSAGES: Partial<Record<string, readonly [ExecutionReason, string]>> = {
@@ -51,10 +51,10 @@ export function explain(error: unknown): Unsuccessful {
   if (error instanceof TreeMoved) return new Unsuccessful('failed', 'tree_moved', 'The tree has moved on', options)
   if (error instanceof AgentFailure) return new Unsuccessful('lost', 'host_unreachable', 'The machine does not answer any more', options)
   if (error instanceof HostFailure) return ofHost(error)
-  // The command reached the reserve of the disk.
+  // Only the reserve of the disk is free, so the changes of the command cannot be stored.
   if (error instanceof Failure && error.code === 'dependency_unavailable')
     return new Unsuccessful('failed', 'disk_full', error.message, options)
-  // The guest refused the name, or a tree cannot contain it.
+  // Either the guest refused the name of a file, or a tree cannot contain the name.
   if (error instanceof Failure && error.reason === 'invalid_path') {
     return new Unsuccessful('failed', 'invalid_name', 'A name is none that a file can have', options)
   }
@@ -80,7 +80,7 @@ function ofHost(error: HostFailure): Unsuccessful {
   }
 }
 
-/** The same command may succeed under another id. */
+/** The same command may succeed if the caller repeats it with another id. */
 const RETRYABLE: ReadonlySet<ExecutionReason> = new Set([
   'start_failed',
   'tree_moved',

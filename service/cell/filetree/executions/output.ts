@@ -11,7 +11,7 @@ class Beginning implements OutputSink {
   readonly #limit: number
   readonly #parts: Buffer[] = []
   #kept = 0
-  /** Includes bytes that are not kept. */
+  /** All bytes received, including those beyond the limit that are not stored. */
   bytes = 0
 
   constructor(limit: number) {
@@ -45,7 +45,7 @@ export interface Output {
 
 const TRIES_MAX = 5
 const TRY_AGAIN_MS = 200
-/** The agent sends a heartbeat at least every 15 seconds. */
+/** The agent sends a heartbeat at least every 15 seconds, so a longer silence means that the connection is lost. */
 const SILENCE_MS = 4 * LIMITS.stream.heartbeat_seconds * 1000
 
 /** @throws AgentFailure if the machine stops answering */

@@ -16,14 +16,14 @@ import { type StartedMachine, clear, end, type Run, timed } from './run.ts'
 import { endExecution, type Result } from './store.ts'
 import { retryWrite } from './retry-write.ts'
 
-/** null: nothing changed. */
+/** `edited` is null if the command changed no file. */
 interface Next {
   edited: EditedTree | null
   changed: Changed[]
   changed_truncated: boolean
 }
 
-/** Commits revision and result atomically. Changes are read before the stop, which takes longer. */
+/** Commits the revision and the result atomically. The changes are read before the machine is stopped: the stop takes longer. */
 export async function publish(run: Run, begun: StartedMachine, output: Output): Promise<Result> {
   const { deps, workspace_id, base } = run
   using publication = deps.trees.begin(workspace_id)
@@ -79,7 +79,7 @@ async function prepareNext(run: Run, changes: readonly TreeChange[], publication
   return is_same ? NOTHING : { edited, changed, changed_truncated }
 }
 
-/** A directory's modification time alone is no change. */
+/** A directory whose modification time alone differs is not reported as changed. */
 async function changedBetween(run: Run, { root }: EditedTree): Promise<Omit<Next, 'edited'> & { is_same: boolean }> {
   const { deps, base, workspace_id } = run
   const changed: Changed[] = []

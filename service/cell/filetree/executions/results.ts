@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { ExecutionDeps } from './run.ts'
 import { emptyOldResults, type ExecutionRow, readOwner } from './store.ts'
 
-/** One command may leave 32 MiB of output and 10,000 paths in the database for days. */
+/** Empties the oldest results of an organization above its limit. One command may store 32 MiB of output and 10,000 paths for days. */
 export interface BoundedResults {
   note(workspace_id: string, row: Pick<ExecutionRow, 'stdout' | 'stderr' | 'changed'>): Promise<void>
 }
@@ -17,7 +17,7 @@ export function boundedResults(
   { bytes_max, step_bytes } = { bytes_max: BYTES_MAX, step_bytes: STEP_BYTES },
 ): BoundedResults {
   const owners = new Map<string, string>()
-  /** A new process has checked nothing: the next result triggers a check. */
+  /** The map is empty when a process starts, so the first result of each organization triggers a check. */
   const since = new Map<string, number>()
   const ownerOf = async (workspace_id: string): Promise<string | null> => {
     const owner = owners.get(workspace_id) ?? (await readOwner(db, workspace_id))

@@ -4,7 +4,10 @@ import { databaseIsUnavailable } from '../../../http/database-failure.ts'
 
 const AGAIN_MS = 500
 
-/** The result of a command exists nowhere else. The write must be idempotent: a lost response repeats it. */
+/**
+ * Repeats the write while the database is unavailable: a command's result exists nowhere else. The write must be idempotent, because it
+ * is repeated when only its response was lost.
+ */
 export async function retryWrite<T>(write: () => Promise<T>): Promise<T> {
   const until_ms = performance.now() + LIMITS.execution.written_within_seconds * 1000
   for (;;) {

@@ -40,7 +40,7 @@ export interface ExecutionDeps {
   room: CapacityAllocator
   trees: Trees
   log: Logger
-  /** Beyond the command's limit, before the machine counts as stuck. Set by tests. */
+  /** Time allowed beyond the command's limit before the machine is ended as stuck. Only tests set this. */
   overtime_ms?: number
   openLink?: (machine: Machine) => OpenLink
 }
@@ -51,14 +51,14 @@ export interface Run extends ExecutionKey {
   timings: Partial<ExecutionTimings>
   base: Revision
   row: MachineRow
-  /** 0 before the machine is granted. */
+  /** The fencing token of the machine; 0 before a machine is granted. */
   fence: number
 }
 
 export interface Command {
   exec: PlainExec
   output_limit_bytes: number
-  /** For secrets that the proxy injects into the command's requests. */
+  /** Set if the proxy injects secrets into requests of the command. The guest must then trust the proxy's certificate authority. */
   trusting?: {
     /** @returns false if the guest cannot use the certificate authority; the command runs nevertheless */
     bring(agent: AgentLink, machine: Pick<Machine, 'epoch' | 'fence'>, bounds: CallBounds): Promise<boolean>
@@ -70,7 +70,7 @@ type PlainExec = Omit<ExecRequest, 'session_id' | 'fingerprint'>
 
 export interface StartedMachine {
   machine: Machine
-  /** null: the tree was empty. */
+  /** The tree that the machine started with; null if the tree was empty. */
   tree: Digest | null
 }
 
@@ -121,7 +121,7 @@ export async function acquireCapacity(run: Run): Promise<void> {
   if (!given.value) throw new Unsuccessful('lost', 'lease_expired', 'Another process has taken over')
 }
 
-/** The host may be restarting, and repeating these commands is safe. */
+/** The host may be restarting. Repeating these commands is safe, since they are idempotent. */
 async function retryUnreachable<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -153,7 +153,7 @@ export async function begin(run: Run): Promise<StartedMachine> {
     } catch (error) {
       if (!(error instanceof HostFailure) || tries > STALE_MAX) throw error
       if (error.code === 'no_capacity' || error.code === 'no_space') throw new NoHost('no room', { cause: error })
-      // The host did not report the end of an earlier execution's machine.
+      // The machine of an earlier execution still runs, because its end was not reported. It is stopped first.
       if (error.code === 'already_running') await deps.host.stop(commandHeader(run, `stop-earlier-${tries}`))
       else if (error.code === 'tree_stale' && tree !== null)
         await timed(run, 'tree', () => ignoreUnreachable(moveCopy(run, tree, error, tries)))
@@ -162,7 +162,7 @@ export async function begin(run: Run): Promise<StartedMachine> {
   }
 }
 
-/** After its restart, the host reports the state of its copy at the next start. */
+/** An unreachable host may have restarted. The next start reports the state of the host's copy, so this error is ignored. */
 async function ignoreUnreachable(moved: Promise<void>): Promise<void> {
   try {
     await moved
@@ -197,7 +197,7 @@ function apply(run: Run, from: Tree | null, to: Tree, step: string): Promise<voi
 
 export async function execute(run: Run, { machine }: StartedMachine, { exec, output_limit_bytes, trusting }: Command): Promise<Output> {
   const { link, close } = (run.deps.openLink ?? openAgentLink)(machine)
-  // The guest enforces the time limit; this ends a command whose guest does not.
+  // The guest enforces the time limit. This longer limit ends a command whose guest fails to do so.
   const { overtime_ms = LIMITS.execution.overtime_seconds * 1000 } = run.deps
   const over = AbortSignal.timeout((exec.timeout_ms ?? LIMITS.execution.timeout_ms_default) + overtime_ms)
   const bounds = { signal: over, room: UNLIMITED_BUDGET }
@@ -229,7 +229,7 @@ export async function end(run: Run): Promise<void> {
   await timed(run, 'stop', () => retryUnreachable(() => run.deps.host.stop(commandHeader(run, 'stop'))))
 }
 
-/** After a failure the reconciler deletes the disk. */
+/** Deletes the disk of the machine. If the deletion fails, the reconciler deletes the disk later. */
 export async function clear(run: Run, begun: StartedMachine | null): Promise<void> {
   const { deps } = run
   try {

@@ -74,8 +74,8 @@ export interface NewExecution extends ExecutionKey {
 }
 
 /**
- * Locks the tree, and checks the plan in the same statement: a reached cap refuses the next command.
- * @returns null: the tree is locked, the execution exists, starts are refused, or the workspace is gone
+ * Locks the tree and checks the plan in the same statement, so that a reached cap refuses the next command.
+ * @returns null if the tree is locked, the execution exists, starts are refused, or the workspace is gone
  */
 export async function insertExecution(
   db: Db,
@@ -131,7 +131,7 @@ export async function grantMachine(
   return rows.length === 1
 }
 
-/** An execution that never ran frees its id. */
+/** Deletes an execution that never ran, so that the caller may use its id again. */
 export async function forgetExecution(db: Db, { workspace_id, execution_id }: ExecutionKey): Promise<void> {
   await sql`
     with forgotten as (
@@ -159,9 +159,9 @@ export interface Result {
 }
 
 /**
- * Releases the tree in the same statement: a command without changes makes no other write.
- * @param fence null: no machine, or the reconciler asks the host about it
- * @returns false if it had already ended
+ * Also unlocks the tree, in the same statement: a command without changes makes no other write.
+ * @param fence null: there is no machine, or the reconciler asks the host about the machine
+ * @returns false if the execution had already ended
  */
 export async function endExecution(db: Db, { workspace_id, execution_id, ...end }: ExecutionKey & EndOfExecution): Promise<boolean> {
   const { changed, timings, error, ...plain } = end.result
@@ -224,7 +224,7 @@ export async function readUnfinished(db: Db, cell_id: string): Promise<Execution
     .execute()
 }
 
-/** The reconciler removes the machines from the host. */
+/** Deletes the rows of machines whose execution has ended. The reconciler removes the machines from the host. */
 export async function dropEndedMachines(db: Db, cell_id: string): Promise<number> {
   const { rows } = await sql`
     delete from machines m where m.kind = 'execution' and m.cell_id = ${cell_id} and not exists (
@@ -238,7 +238,10 @@ export async function readOwner(db: Db, workspace_id: string): Promise<string | 
   return row?.organization_id ?? null
 }
 
-/** Their states stay. @returns the number of emptied results */
+/**
+ * Deletes outputs and changes of the oldest results above `bytes_max`; the states of the executions remain. @returns the number of emptied
+ * results
+ */
 export async function emptyOldResults(db: Db, organization_id: string, bytes_max: number): Promise<number> {
   const { rows } = await sql`
     with sized as (
@@ -270,7 +273,7 @@ export async function dropOldExecutions(db: Db, cell_id: string, before: Date): 
   return rows.length
 }
 
-/** The host keeps its copy of these trees. */
+/** @returns the workspaces on which a command ran since `since`. The host retains its copy of their trees. */
 export async function readRunOn(db: Db, ids: readonly string[], since: Date): Promise<Set<string>> {
   const { rows } = await sql<{ workspace_id: string }>`
     select distinct e.workspace_id from executions e join workspaces w on w.id = e.workspace_id

@@ -39,12 +39,15 @@ export function byMode<R extends CellRoute>(of_machine: GatewayHandler<R>, of_tr
   }
 }
 
-/** Cell, "File-first rules" 4: also for calls refused before their tree is read, but only with a token for the workspace. */
+/**
+ * The header with the tree's revision, also for calls that are refused before their tree is read. Only a token for the workspace receives
+ * the header (Cell, "File-first rules" 4).
+ */
 export function revisionHeaders({ trees, table }: Pick<TreeDeps, 'table' | 'trees'>) {
   return async (route: Route, who: Who): Promise<Record<string, string>> => {
     if (route.surface !== 'cell' || route.tree !== true || who.type !== 'tool_token') return {}
     if (table.get(who.workspace_id)?.mode !== 'file_first') return {}
-    const revision = await trees.revision(who.workspace_id).catch(() => null) // the refusal matters more
+    const revision = await trees.revision(who.workspace_id).catch(() => null) // if this read fails, the refusal is still sent, without the header
     return revision === null ? {} : { [HEADER]: String(revision) }
   }
 }
@@ -64,7 +67,7 @@ export async function reading(
     try {
       return await read(seen)
     } catch (error) {
-      // A kept revision may expire during the read.
+      // An earlier revision may expire while it is read: its missing blobs are then reported as such.
       if (error instanceof BlobError && tree_revision !== undefined && (await trees.at(entry.id, tree_revision)) === null) {
         throw notKept(tree_revision)
       }
@@ -79,9 +82,9 @@ export function notKept(tree_revision: number): Failure {
 
 export interface Planned {
   changes: TreeChange[]
-  /** Blobs that the tree does not have yet. */
+  /** Blobs that the tree does not contain yet. */
   contents?: Buffer[]
-  /** `changes` is then empty. */
+  /** The revision to restore. `changes` is empty if this is set. */
   restores?: number
   status: number
   body?: object
@@ -95,7 +98,7 @@ export interface Keyed {
 const TRIES_MAX = 5
 const WRITTEN_RETRY_SECONDS = 60
 
-/** Plans again if another process was faster. */
+/** Calls `plan` again if another process published a revision first. */
 export async function changing(
   { trees, db }: TreeDeps,
   { entry: { id } }: CallLease,
@@ -151,7 +154,7 @@ function repeated(kept: { fingerprint: Buffer; revision: number; answer: object 
   return { status, ...(body === undefined ? {} : { body }), headers }
 }
 
-/** Cell, "File-first rules" 4. */
+/** Accepts a revision with or without quotes (Cell, "File-first rules" 4). */
 function ifMatch(text: string | undefined): number | null {
   if (text === undefined) return null
   const [, bare, quoted] = /^(?:(\d{1,15})|"(\d{1,15})")$/.exec(text.trim()) ?? []

@@ -74,7 +74,7 @@ export const moveTreeFile: TreeHandler<typeof filesMove> = (call, deps, ticket) 
     refuseRoot(target.path, to)
     const body = infoOf(to, source.entry)
     if (isSame(source.path, target.path)) return { changes: [], status: 200, body }
-    if (source.path.every((name, i) => name === target.path[i])) throw unresolvable(to) // into itself
+    if (source.path.every((name, i) => name === target.path[i])) throw unresolvable(to) // a directory cannot be moved into itself
     if (!isName(target.path.at(-1) ?? '')) throw unresolvable(to)
     return {
       changes: [
@@ -123,7 +123,7 @@ export function makeParents(
   for (const name of missing.rest) {
     make()
     at = name === '..' ? at.slice(0, -1) : [...at, name]
-    if (at.length < missing.path.length) throw notThere(path) // it leads above the missing part and would need another lookup
+    if (at.length < missing.path.length) throw notThere(path) // the path leads above the missing directory, which would need another lookup
   }
   return { names: at, changes: [...changes.values()] }
 }

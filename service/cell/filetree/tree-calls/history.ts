@@ -60,7 +60,7 @@ async function pageOf(
 ): Promise<Changes> {
   const data: Changes['data'] = []
   for await (const difference of differences) {
-    // The next difference shows that there is a next page.
+    // The page is full, and this difference proves that a next page exists.
     if (data.length === limit || (data.length > 0 && performance.now() > until)) {
       return { data, next_cursor: cursorAfter(data.length), summary: null }
     }
@@ -100,7 +100,7 @@ function wanting(prefix: string): DiffCourse['wants'] {
   }
 }
 
-/** Revisions never change: a count is a stable position. */
+/** A position in the differences between two revisions. Revisions never change, so a count of differences is a stable position. */
 interface Place {
   from: number
   to: number

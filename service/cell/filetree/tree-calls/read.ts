@@ -71,7 +71,7 @@ export const readTreeFile: TreeHandler<typeof filesRead> = (call, deps, ticket) 
     return {
       async stream(response) {
         response.writeHead(part.kind === 'range' ? 206 : 200, headers)
-        // The reader must not mistake a part for the whole.
+        // The status is already sent. Closing the connection shows the reader that the content is incomplete.
         await pourPieces(first, pieces, response).catch(() => response.destroy())
       },
     }

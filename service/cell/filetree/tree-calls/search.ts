@@ -10,7 +10,7 @@ import { searchOf } from '../../gateway/files/search.ts'
 import { reading, type TreeHandler } from './calls.ts'
 import { checkInside, found, notAFile } from './rules.ts'
 
-/** One per process: it has few threads. */
+/** One instance for the process, because it limits the number of threads. */
 const searches = createSearches()
 
 export const searchTreeFiles: TreeHandler<typeof filesSearch> = (call, deps, ticket) => {

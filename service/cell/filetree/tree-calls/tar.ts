@@ -34,7 +34,7 @@ export const readTreeTar: TreeHandler<typeof filesTarRead> = (call, deps, ticket
     return {
       async stream(response) {
         response.writeHead(200, headers)
-        // The reader must not mistake a part for the whole.
+        // The status is already sent. Closing the connection shows the reader that the tar is incomplete.
         await pourPieces(first, pieces, response).catch(() => response.destroy())
       },
     }
@@ -84,7 +84,7 @@ export const writeTreeTar: TreeHandler<typeof filesTarWrite> = async (call, deps
     const { create_parents = false, links_out = false } = call.query
     if (Number(call.headers['content-length'] ?? 0) > bytes_max) throw tarTooLarge(bytes_max)
     ticket.room.take(3 * CHUNK_BYTES)
-    // Until the change names the uploaded blobs, this keeps them from collection.
+    // Protects the uploaded blobs from collection until the change refers to them.
     using holding = deps.trees.begin(ticket.entry.id)
     const unpacked = await unpackTar(call.body_stream as AsyncIterable<Buffer>, {
       bytes_max,
@@ -110,7 +110,7 @@ async function changesOf(
 ): Promise<TreeChange[]> {
   const { at, made, directory } = await targetOf(seen, path, create_parents, now)
   const changes = [...made]
-  /** null: not there yet. */
+  /** null: the directory does not exist yet. */
   const directories = new Map<string, DirectoryEntry | null>([['', directory]])
   const inside = Map.groupBy(entries.keys(), (name) => name.slice(0, Math.max(name.lastIndexOf('/'), 0)))
   const known = new Map<string, Map<string, Entry>>()
@@ -125,7 +125,7 @@ async function changesOf(
     if (is_directory && before !== null && before.type !== 'directory') throw notADirectory(shownOf(path, name))
     if (!is_directory && before?.type === 'directory') throw notAFile(shownOf(path, name), before)
     if (is_directory) directories.set(name, before?.type === 'directory' ? before : null)
-    if (is_directory && before !== null) continue // keeps the existing directory
+    if (is_directory && before !== null) continue // the existing directory is not changed
     changes.push({ kind: 'put', path: full, entry: entry ?? { type: 'directory', mode: 0o755, modified_ms: now.getTime(), page: null } })
   }
   return changes
@@ -144,7 +144,7 @@ async function targetOf(
   }
   const is_missing = resolved.kind === 'missing' || resolved.kind === 'no_parent'
   if (!is_missing || !create_parents) throw refusalOf(resolved, path, 'change')
-  // The placeholder `-` makes the missing directory itself a parent.
+  // `makeParents` makes all names but the last. The placeholder `-` is the last name, so the missing directory itself is made.
   const rest = resolved.kind === 'no_parent' ? resolved.rest : []
   const by_link = resolved.kind === 'no_parent' && resolved.by_link
   const { names, changes } = makeParents({ path: resolved.path, rest: [...rest, '-'], by_link }, path, now.getTime())

@@ -110,7 +110,7 @@ async function patched({ blobs }: Seen, { path, edits, content }: FilePatch, old
   return { next, replacements }
 }
 
-/** A link at the end is followed: its target is replaced. */
+/** A link at the end of the path is followed: the file it points to is replaced. */
 async function targetOf(
   seen: Seen,
   path: string,
@@ -124,7 +124,7 @@ async function targetOf(
   return { at, made, old }
 }
 
-/** A trailing slash names a directory. */
+/** A trailing slash names a directory, so this path cannot be written as a file. */
 async function refuseDirectoryPath(seen: Seen, path: string): Promise<never> {
   const resolved = await resolvePath(seen, seen.root, path, { follow: true })
   if (resolved.kind === 'found') throw notAFile(path, resolved.entry)

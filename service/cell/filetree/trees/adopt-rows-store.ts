@@ -16,7 +16,7 @@ export interface Forward {
   entries: number
   bytes: number
   now: Date
-  /** The row's present revision becomes an earlier one. */
+  /** True if the row's present revision becomes an earlier revision; false if its blobs are incomplete. */
   keeps_earlier: boolean
 }
 

@@ -17,7 +17,7 @@ export interface StoreAdoption {
 }
 
 export async function adoptStoreRevision(db: Db, { workspace_id, store, blobs, lasts, now }: StoreAdoption): Promise<AdoptResult> {
-  // Before the row: a record is only made for an existing row.
+  // The record is read before the row. A record is written after its row, so only a restored database has a row older than the record.
   const last = await lasts.newest(workspace_id)
   const row = await readTree(db, workspace_id)
   if (last === null || row === null || row.revision >= last.revision) return 'current'
@@ -28,7 +28,7 @@ export async function adoptStoreRevision(db: Db, { workspace_id, store, blobs, l
   }
   const { page } = await readRoot({ blobs }, last.root)
   const { entries = 0, bytes = 0 } = page ?? {}
-  // The collector may have removed blobs of a revision that was not the newest.
+  // The collector may have removed blobs of the row's revision, because that revision was not the newest.
   const keeps_earlier = row.root === null || (await isWhole(blobs, row.root))
   const is_moved = await forwardTree(db, { workspace_id, ...last, entries, bytes, now, keeps_earlier })
   return is_moved ? 'followed' : 'current'

@@ -23,15 +23,15 @@ interface Noted {
 const ROWS_A_READ = 1000
 
 /**
- * After a restore, each tree continues at its last acknowledged revision (decisions 70 and 297). This must finish before the rest of the
- * cell acts.
+ * After a restore of the database, each tree continues at its last acknowledged revision (decisions 70 and 297). This must finish before
+ * the rest of the cell acts.
  */
 export async function adoptStoreRevisions(context: FollowContext, signal: AbortSignal): Promise<void> {
   const noted = await readNoted(context.trees)
   for (let at = 0; at < noted.length; at += ROWS_A_READ) {
     signal.throwIfAborted()
     const some = noted.slice(at, at + ROWS_A_READ)
-    // After the records: a record is only made for an existing row.
+    // The rows are read after the records. A record is only made for an existing row, so only a restored database lacks the row.
     const ids = some.map(({ workspace_id }) => workspace_id)
     const known = await readKnown(context.db, ids)
     for (const one of some) await compare(context, one, known.get(one.workspace_id))
@@ -53,10 +53,10 @@ async function readNoted(trees: Trees): Promise<Noted[]> {
 
 async function compare({ clock, trees, log }: FollowContext, { store_id, workspace_id, last }: Noted, row: number | 'deleted' | undefined) {
   const lasts = trees.lastRevisions(store_id)
-  if (row === 'deleted') return lasts.drop(workspace_id) // deleted while its store still had other trees
+  if (row === 'deleted') return lasts.drop(workspace_id) // the workspace was deleted while its store still had other trees
   const is_stranger = (await orphanForksOf(lasts)).has(workspace_id)
   if (row === undefined) {
-    // The database does not know this fork, but it knows the store with its contents.
+    // The database has a row of the store, but none of this fork. The fork is marked as an orphan.
     if (is_stranger) return
     await markStoreAhead(trees.folder(store_id), clock.now())
     return markOrphanFork(lasts, workspace_id, clock.now())

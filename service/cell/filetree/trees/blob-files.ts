@@ -15,7 +15,7 @@ export interface BlobFiles extends Blobs {
   unusedSince(before: Date, after?: number): AsyncIterable<Digest>
   /** @returns true if the blob is gone, false if a writer used it since `before` */
   deleteUnused(digest: Digest, before: Date): Promise<boolean>
-  /** Restores blobs that an interrupted sweep left in the trash. Deletes temporary files of writers from before `before`. */
+  /** Restores blobs that an interrupted sweep has left in the trash. Deletes temporary files that were begun before `before`. */
   dropLeftovers(before: Date): Promise<void>
 }
 
@@ -29,8 +29,8 @@ interface BlobFolder {
 }
 
 /**
- * Blobs as files `<two digits>/<digest>` of one folder. A writer syncs a temporary file and renames it. The mtime of a file is the blob's
- * last use by a writer.
+ * Stores blobs as files `<two digits>/<digest>` of one folder. A writer syncs a temporary file and renames it. The mtime of a file is the
+ * time at which a writer last used the blob.
  */
 export function openBlobFiles(folder: string, clock: Clock): BlobFiles {
   const blobs: BlobFolder = { folder, temporary: path.join(folder, 'tmp'), trash: path.join(folder, 'trash'), clock }
@@ -57,14 +57,14 @@ async function put(blobs: BlobFolder, contents: readonly Buffer[], stored: (cont
   await mkdir(temporary, { recursive: true, mode: 0o700 })
   const made = await mapInBatches([...folders], (each) => mkdir(each, { recursive: true, mode: 0o700 }))
   await mapInBatches([...each], ([digest, content]) => store(blobs, digest, content, stored))
-  // Also syncs folders of blobs that existed: another writer's rename may not be on the disk yet.
+  // Folders of existing blobs are synced too: another writer may have renamed a file into them without a sync yet.
   await mapInBatches([...folders], syncFolder)
   if (made.some((first) => first !== undefined)) await syncFolder(folder).then(() => syncFolder(path.dirname(folder)))
   return digests
 }
 
 async function store(blobs: BlobFolder, digest: Digest, content: Buffer, stored: (content: Buffer) => void): Promise<void> {
-  // A damaged blob is written again, since the caller relies on it.
+  // An existing blob is compared with its content: a damaged one is written again, since the caller relies on the blob.
   if ((await use(blobs, digest)) && (await holds(fileOf(blobs, digest), content))) return
   await write(blobs, digest, content)
   stored(content)
@@ -102,7 +102,7 @@ async function write(blobs: BlobFolder, digest: Digest, content: Buffer): Promis
 async function get(blobs: BlobFolder, digest: Digest, part: BlobPart | undefined): Promise<Buffer> {
   const content = await read(fileOf(blobs, digest))
     .catch(async (error: unknown) => {
-      // A sweep may have moved the blob to the trash; it moves it back if a writer used it.
+      // A sweep may have moved the blob to the trash, and moves a used blob back. So the trash is read, and the file again.
       if (isMissing(error)) return read(path.join(blobs.trash, digest)).catch(() => read(fileOf(blobs, digest)))
       throw error
     })
@@ -144,7 +144,7 @@ async function deleteUnused(blobs: BlobFolder, digest: Digest, before: Date): Pr
     if (isMissing(error)) return true
     throw error
   }
-  // From here on a writer finds the blob missing and writes it again. A writer that found it earlier has changed its mtime.
+  // The blob is in the trash. A writer that comes now writes the blob again; a writer that found the blob before has changed its mtime.
   if (await wasUsedBefore(away, before)) {
     await rm(away, { force: true })
     return true
@@ -156,7 +156,7 @@ async function deleteUnused(blobs: BlobFolder, digest: Digest, before: Date): Pr
 async function dropLeftovers(blobs: BlobFolder, before: Date): Promise<void> {
   const { temporary, trash } = blobs
   for (const name of await namesOf(trash)) {
-    // An interrupted sweep left this blob in the trash. It goes back, and the next sweep judges it.
+    // An interrupted sweep left this blob in the trash. The blob is moved back, and the next sweep checks it again.
     if (DIGEST.test(name)) await rename(path.join(trash, name), fileOf(blobs, name)).catch(() => undefined)
   }
   for (const name of await namesOf(temporary)) {
@@ -173,7 +173,7 @@ async function holds(file: string, content: Buffer): Promise<boolean> {
     if ((await stat(file)).size !== content.length) return false
     return (await read(file)).equals(content)
   } catch (error) {
-    // A sweep has moved the blob to the trash, or the disk cannot read it.
+    // The blob is in the trash or unreadable, so the caller writes it again.
     if (isMissing(error) || isUnreadable(error)) return false
     throw error
   }

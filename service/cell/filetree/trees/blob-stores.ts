@@ -7,12 +7,12 @@ import type { Blobs } from './blobs.ts'
 import { type LastRevision, type LastRevisions, openLastRevisions } from './last-revisions.ts'
 import { readTree } from './store.ts'
 
-/** The folders of contents. A workspace and its forks share one. */
+/** The folders with the contents of trees. A workspace and its forks share one folder. */
 export interface Stores {
   db: Db
   clock: Clock
   folder: string
-  /** Stores of workspaces that were read before. A workspace's store never changes. */
+  /** Cache: the store of each workspace that was read before. A workspace's store never changes. */
   known: Map<string, string>
 }
 
@@ -57,7 +57,7 @@ export async function noteRevision(stores: Stores, workspace_id: string, last: L
   return lastRevisionsOf(stores, await storeOf(stores, workspace_id)).note(workspace_id, last)
 }
 
-/** Moves the row of a restored database on to the last revision that the store recorded. */
+/** After a restore of the database: updates the row to the last revision that the store recorded. */
 export async function followStore(stores: Stores, workspace_id: string): Promise<AdoptResult> {
   const { db, clock } = stores
   const store_id = await storeOf(stores, workspace_id)

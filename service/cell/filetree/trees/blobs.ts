@@ -8,7 +8,8 @@ export interface BlobPart {
 
 export interface Blobs {
   /**
-   * Once resolved, the blobs survive a power cut. A blob that existed counts as used again. @param stored is called for each written blob
+   * Once the promise resolves, the blobs survive a power cut. A blob that existed is marked as used now. @param stored is called for each
+   * written blob
    */
   put(contents: readonly Buffer[], stored?: (content: Buffer) => void): Promise<Digest[]>
   /** @throws BlobError if the blob is missing or corrupt */

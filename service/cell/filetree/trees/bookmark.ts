@@ -1,7 +1,10 @@
 import { fail } from '../../../lib/fail.ts'
 import { bytesOf } from './entries.ts'
 
-/** Position of a walk in byte order, directories before their contents. The cursor has the format of machine/internal/agent/bookmark. */
+/**
+ * The position of a walk in byte order, where a directory precedes its contents. The cursor has the format of
+ * machine/internal/agent/bookmark.
+ */
 export interface Bookmark {
   path: string
   number: number
@@ -22,7 +25,7 @@ export function bookmarkOf(cursor: string | undefined): Bookmark {
 
 export const stepsOf = ({ path }: Bookmark): readonly string[] => (path === '' ? [] : path.split('/'))
 
-/** `on`: the position is this name, or below it at `rest`. */
+/** Compares a name with the position. `passed`: the walk is past the name. `on`: the position is the name, or is below it at `rest`. */
 export function nextOf(steps: readonly string[], name: string): { passed: boolean; on: boolean; rest: readonly string[] } {
   const [first, ...rest] = steps
   if (first === undefined) return { passed: false, on: false, rest: [] }

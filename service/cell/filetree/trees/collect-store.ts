@@ -9,7 +9,7 @@ export interface KeptRevisions {
   count: number
 }
 
-/** The collector waits, then finds the tree that `work` makes or advances. */
+/** The collector waits for this lock, so it reads the tree that `work` makes or advances. */
 export async function withRevisionsLocked<T>(db: Db, store_id: string, work: (tx: Transaction<Database>) => Promise<T>): Promise<T> {
   return db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock_shared(hashtextextended(${`tree store ${store_id}`}, 0))`.execute(tx)
@@ -75,7 +75,7 @@ export async function noteCollected(db: Db, store_id: string, now: Date): Promis
   await sql`update trees set collected_at = ${now} where workspace_id = ${store_id} or store_id = ${store_id}`.execute(db)
 }
 
-/** A deleted workspace counts as kept while other trees share its store. */
+/** A deleted workspace is reported as 'kept' while other trees share its store. */
 export async function readStoreOwnerStates(db: Db, ids: readonly string[]): Promise<Map<string, 'kept' | 'deleted'>> {
   const { rows } = await sql<{ id: string; deleted: boolean }>`
     select id, deleted_at is not null and not exists (select from trees t where t.store_id = w.id) as deleted

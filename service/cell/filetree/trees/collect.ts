@@ -18,7 +18,7 @@ export interface CollectContext {
   clock: Clock
   trees: Trees
   log: Logger
-  /** Of contents that a restored database does not know. */
+  /** Time before contents without a row in a restored database may be removed. */
   quarantine_days: number
 }
 
@@ -44,7 +44,7 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
       const removed = await collectTree(context, store_id)
       if (removed > 0) log.info({ workspace_id: store_id, removed }, 'removed unreferenced blobs')
     } catch (error) {
-      // A damaged tree must not stop the others. It keeps its contents: its references are unknown.
+      // A damaged tree must not stop the collection of others. Its blobs are not removed, because its references are unknown.
       log.error({ err: error, workspace_id: store_id }, 'a tree could not be collected')
       trees.leftovers.collected(store_id, clock.now())
       await noteCollected(db, store_id, clock.now())
@@ -53,15 +53,15 @@ export async function collectTrees(context: CollectContext, signal: AbortSignal)
 }
 
 /**
- * Spares blobs that a root references, or a writer used within the grace time or since the oldest running publication began.
- * A fork made meanwhile has a root that was kept when the roots were read, or a later one. A later revision consists of blobs that its
- * publication used and blobs of its base, which is marked or was itself published later.
+ * Removes blobs that no root references, unless a writer used them within the grace time or since the oldest running publication began. A
+ * fork made meanwhile has one of the roots that were read, or a later root. A later revision consists of blobs that its publication used,
+ * and of blobs of its base. The base is marked, or was itself published later.
  */
 export async function collectTree(context: CollectContext, store_id: string): Promise<number> {
   const { db, clock, trees, quarantine_days } = context
   const now = clock.now()
   const grace_ms = now.getTime() - LIMITS.tree.blob_grace_seconds * 1000
-  // Before the roots: a later publication only uses newer blobs.
+  // This time is read before the roots: a publication that begins afterwards only uses newer blobs.
   const since = (await readWorkspacesOfStore(db, store_id)).map((workspace_id) => trees.busySince(workspace_id)?.getTime() ?? Infinity)
   const before = new Date(Math.min(grace_ms, ...since))
   await forgetEarlier(db, store_id, now, trees.kept)
@@ -81,10 +81,10 @@ export async function collectTree(context: CollectContext, store_id: string): Pr
   return removed
 }
 
-/** The database may be older than the store. */
+/** Roots that the store recorded and the database lacks: a restored database may be older than the store. */
 async function recordedRoots({ db, trees, quarantine_days }: CollectContext, store_id: string, now: Date): Promise<Digest[]> {
   const lasts = trees.lastRevisions(store_id)
-  const noted = await lasts.workspaces() // before the rows: a record is only made for an existing row
+  const noted = await lasts.workspaces() // read before the rows, because a record is only made for an existing row
   const rows = await readLast(db, store_id)
   for (const { workspace_id, revision, root } of rows) {
     const last = await lasts.newest(workspace_id)

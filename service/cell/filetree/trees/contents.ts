@@ -16,7 +16,7 @@ export function contentOf(bytes: Buffer): { content: Content; blobs: Buffer[] } 
   return listed(bytes.length, chunks.map(digestOf), sha256, chunks)
 }
 
-/** Only the digest of a small file needs the old blobs. */
+/** A small file is read whole to compute its digest. A large file reuses its full chunks, and only its last chunk is read. */
 export async function appended(source: Source, old: Content, added: Buffer): Promise<{ content: Content; blobs: Buffer[] }> {
   const size = old.size + added.length
   if (!isChunked({ size })) return contentOf(Buffer.concat([await readPart(source, old, 0, old.size), added]))

@@ -7,7 +7,7 @@ export interface NameDifference {
   after: Entry | null
 }
 
-/** The page has not been read. */
+/** A page that exists on one side only. The page has not been read. */
 export interface PageDifference {
   page: PageRef
   is: 'added' | 'deleted'
@@ -25,7 +25,7 @@ export async function* diffPages(reads: PageReads, before: PageRef | null, after
   const [old, young] = [await load(reads, before), await load(reads, after)]
   if (old.kind === 'leaf' && young.kind === 'leaf') yield* mergeNames(old.names, young.names)
   else if (old.kind === 'branch' && young.kind === 'branch') yield* diffBranches(reads, { ref: before, ...old }, { ref: after, ...young })
-  else yield* mergeNames(await allNames(reads, before), await allNames(reads, after)) // one side is a single page, the other is split
+  else yield* mergeNames(await allNames(reads, before), await allNames(reads, after)) // one side is a single page and the other is a branch, so all names are compared
 }
 
 export async function* namesOfRun(reads: PageReads, { page, is }: PageDifference): AsyncGenerator<Difference> {
@@ -52,7 +52,7 @@ async function* diffBranches(reads: PageReads, old: Branch, young: Branch): Asyn
   for (const key of keys) yield* diffPages(reads, left.get(key) ?? null, right.get(key) ?? null)
 }
 
-/** A branch with a longer prefix is one child. */
+/** The children by the byte at `shared`. A branch whose prefix is longer counts as a single child. */
 function childrenFrom({ ref, prefix, children }: Branch, shared: number): Map<string, PageRef> {
   if (prefix.length > shared) return new Map([[prefix.charAt(shared), ref]])
   return new Map(children.flatMap(([key, child]) => (child.kind === 'stored' ? [[key, child.ref] as const] : [])))

@@ -3,7 +3,7 @@ import { diffPages, type NameDifference, namesOfRun, type PageDifference } from 
 import { type DirectoryEntry, type Entry, nameOf, weightOf, type TreePath } from './entries.ts'
 import type { PageReads } from './pages.ts'
 
-/** `entry` is the old one if it was deleted. */
+/** `entry` is the new entry, or the old one if it was deleted. */
 export interface TreeDifference {
   path: TreePath
   change: ChangeKind
@@ -15,7 +15,7 @@ export interface DiffCourse {
   wants(path: TreePath): 'it' | 'below' | 'both' | 'nothing'
 }
 
-/** A deleted directory yields one difference. Equal pages and skipped runs are not read. */
+/** A deleted directory yields one difference. Pages that are equal or skipped are not read. */
 export async function* diffTrees(
   reads: PageReads,
   before: DirectoryEntry,
@@ -40,7 +40,7 @@ async function* below(reads: PageReads, { before, after, path }: Pair, course: D
   const pending: (NameDifference | PageDifference)[] = []
   for await (const difference of diffPages(reads, old ?? null, young ?? null)) {
     pending.push(difference)
-    // Runs are expanded one by one, to keep the order.
+    // Pages are opened one after another, so that the differences stay in order.
     for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
       if ('name' in next) yield* named(reads, next, path, course)
       else if (!passedOver(course, next, path)) pending.unshift(...(await opened(reads, next)))
@@ -77,7 +77,7 @@ function* skipOrYield(course: DiffCourse, difference: TreeDifference): Generator
   else yield difference
 }
 
-/** @returns null if at most the contents below the entry differ */
+/** Compares two entries without the contents of directories. @returns null if they are equal */
 export function changeOf(before: Entry | null, after: Entry | null): ChangeKind | null {
   if (before === null) return after === null ? null : 'added'
   if (after === null) return 'deleted'
@@ -97,7 +97,7 @@ export function noCounts(): Counts {
   return { added: 0, modified: 0, metadata: 0, deleted: 0, replaced: 0 }
 }
 
-/** Reads no pages: a directory added whole counts by its page's totals. */
+/** Reads no pages: the entries of a directory that is added as a whole are counted by the totals of its page. */
 export function countEdit(counts: Counts, before: Entry | null, after: Entry | null, is_whole: boolean): void {
   const change = changeOf(before, after)
   if (change !== null) counts[change] += 1

@@ -5,10 +5,13 @@ import { fail } from '../../../lib/fail.ts'
 
 type TextEdit = NonNullable<FilePatch['edits']>[number]
 
-/** Bounds how long a patch blocks the event loop. */
+/** The longest time that a patch blocks the event loop before other work may run. */
 const TURN_MS = 20
 
-/** As in machine/internal/agent/files. An edit reads the text at most three times; a limit bounds all edits of a patch. */
+/**
+ * The rules are those of machine/internal/agent/files. An edit reads the text at most three times, and a limit bounds all edits of a
+ * patch.
+ */
 export async function applyEdits(content: Buffer, edits: readonly TextEdit[]): Promise<{ content: Buffer; replacements: number }> {
   if (!isText(content)) throw fail('validation_failed', 'edit_not_text', 'The file is not UTF-8 text')
   let replacements = 0
@@ -56,7 +59,7 @@ function count(text: Buffer, old_text: Buffer, all: boolean, index: number): num
   while (next() >= 0) {
     found += 1
     if (all) continue
-    // Overlapping occurrences are ambiguous, too.
+    // Overlapping occurrences are counted too, because they are ambiguous.
     const message = 'The old text occurs more than once: add context, or set replace_all'
     throw fail('validation_failed', 'edit_ambiguous', message, { details: { index } })
   }
@@ -78,7 +81,7 @@ function replaced(text: Buffer, old_text: Buffer, new_text: Buffer, { found, byt
   return result
 }
 
-/** 16 million native calls for one byte each would take seconds. */
+/** Shorter pieces are copied in a loop: 16 million native calls for one byte each would take seconds. */
 const SHORT_BYTES = 32
 
 function copy(source: Buffer, from: number, to: number, target: Buffer, at: number): number {
@@ -88,7 +91,8 @@ function copy(source: Buffer, from: number, to: number, target: Buffer, at: numb
 }
 
 /**
- * Reads each byte once (Knuth-Morris-Pratt). Buffer.indexOf takes the product of both lengths for repetitive texts. @returns -1 at the end
+ * Reads each byte once (Knuth-Morris-Pratt). The time of Buffer.indexOf grows with the product of both lengths for repetitive texts.
+ * @returns -1 at the end
  */
 function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () => number {
   const borders = bordersOf(old_text)
@@ -107,7 +111,7 @@ function occurrences(text: Buffer, old_text: Buffer, overlapping: boolean): () =
   }
 }
 
-/** Longest proper border of each prefix. */
+/** For each prefix of the text, the length of its longest proper border: a prefix that is also its end. */
 function bordersOf(text: Buffer): Uint32Array {
   const borders = new Uint32Array(text.length)
   let length = 0

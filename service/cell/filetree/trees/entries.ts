@@ -12,9 +12,9 @@ export interface FileEntry {
   mode: number
   modified_ms: number
   size: number
-  /** Of the content, or of the list of its chunks. */
+  /** The digest of the content, or of the list of its chunks. */
   content: Digest
-  /** null: too large for a revision. */
+  /** null: the file is too large to have a revision. */
   sha256: Digest | null
 }
 
@@ -22,7 +22,7 @@ export interface DirectoryEntry {
   type: 'directory'
   mode: number
   modified_ms: number
-  /** null: empty. */
+  /** null: the directory is empty. */
   page: PageRef | null
 }
 
@@ -45,7 +45,7 @@ export function weightOf(entry: Entry): { entries: number; bytes: number } {
   }
 }
 
-/** One character for each UTF-8 byte: strings compare in the tree's order. */
+/** One character for each byte of the UTF-8 form, so that strings compare in the order of the tree. */
 export function bytesOf(name: string): string {
   return Buffer.from(name, 'utf8').toString('latin1')
 }
@@ -54,5 +54,5 @@ export function nameOf(bytes: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8')
 }
 
-/** Empty: the root. */
+/** The names from the root to an entry. An empty list is the root. */
 export type TreePath = readonly string[]

@@ -1,18 +1,18 @@
 import { RE2JS } from 're2js'
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/** Alternatives multiply: nested groups are expanded one by one in a machine. */
+/** Alternatives multiply, and a machine expands nested groups one by one. This bounds their number. */
 const BRACES_MAX = 3
 
 export interface Glob {
   /** false: it matches the name in any directory. */
   of_path: boolean
   matches(subject: string): boolean
-  /** For a glob that ends with `/**`: it matches a directory all of whose contents match. */
+  /** Set for a glob that ends with `/**`: tells whether all contents of a directory match. */
   whole: ((path: string) => boolean) | null
 }
 
-/** As in machine/internal/agent/search. @returns null for a valid glob */
+/** The rules are those of machine/internal/agent/search. @returns null for a valid glob */
 export function globProblem(text: string): string | null {
   const bytes = Buffer.byteLength(text)
   if (bytes === 0 || bytes > LIMITS.search.glob_bytes_max) return `must have 1 to ${LIMITS.search.glob_bytes_max} bytes`

@@ -85,7 +85,7 @@ test('below the disk reserve trees cannot grow, but a change that only removes f
   facts.free_bytes = 2 ** 19
   hours(0.1)
   await assert.rejects(put(trees, id, 2, 'c', 'three'), { code: 'dependency_unavailable' })
-  await assert.rejects(put(trees, id, 2, 'a', ''), { code: 'dependency_unavailable' }) // the earlier content stays for an hour
+  await assert.rejects(put(trees, id, 2, 'a', ''), { code: 'dependency_unavailable' }) // the earlier content is stored for an hour
   using publication = trees.begin(id)
   await assert.rejects(publication.put([Buffer.from('ahead')]), { code: 'dependency_unavailable' })
   assert.equal((await publication.publish(2, [{ kind: 'remove', path: ['a'] }])).revision, 3)

@@ -3,7 +3,10 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { DiskReserve } from '../../../lib/disk-reserve.ts'
 import { TreeFull } from './full.ts'
 
-/** Earlier revisions stay for an hour, beyond the size limit: a caller that rewrites one file over and over would fill the disk. */
+/**
+ * Limits the bytes that a workspace writes in an hour. Earlier revisions stay that long, beyond the size limit: a caller that rewrites
+ * one file over and over would fill the disk.
+ */
 export interface Growth {
   /** @throws TreeFull if too much was written within the hour; dependency_unavailable if the disk is nearly full */
   take(workspace_id: string, bytes: number, disk_bytes: number): Promise<WriteReservation>
@@ -11,17 +14,17 @@ export interface Growth {
 }
 
 export interface WriteReservation extends Disposable {
-  /** Existing blobs need no space. */
+  /** Reports bytes that were written. Blobs that existed need no space and are not reported. */
   stored(bytes: number): void
 }
 
-/** Unreferenced blobs are collected after the grace time, within the collector's next passes. */
+/** The grace time plus the time of the collector's next passes: after this, unreferenced blobs have been removed. */
 const WINDOW_MS = (LIMITS.tree.blob_grace_seconds + 600) * 1000
 const MINUTE_MS = 60_000
 const NAMES_MAX = 20_000
 const BLOCK_BYTES = 4096
 
-/** A workspace whose disk was made smaller than its files can still delete files. */
+/** The least limit, so that a workspace whose disk was made smaller than its files can still delete files. */
 const DISK_BYTES_MIN = 64 << 20
 
 type Minutes = Map<number, number>
@@ -60,7 +63,7 @@ export function sizeOnDisk(contents: readonly Buffer[]): number {
   return contents.reduce((sum, { length }) => sum + Math.ceil(length / BLOCK_BYTES) * BLOCK_BYTES, 0)
 }
 
-/** Refused changes may have left contents in these stores. */
+/** Stores that may contain unreferenced blobs of refused changes. */
 export interface Leftovers {
   note(store_id: string): void
   due(): string[]

@@ -9,15 +9,15 @@ export interface LastRevision {
 }
 
 /**
- * A restored database does not know the last revision of a tree (decision 297). Each is an empty file
- * `revisions/<workspace>/<revision>.<root>`: its creation is atomic and the highest number counts, so writers need no lock.
+ * Records the last revision of each tree, because a restored database has an older one (decision 297). Each record is an empty file
+ * `revisions/<workspace>/<revision>.<root>`. Its creation is atomic and the highest number is valid, so writers need no lock.
  */
 export interface LastRevisions {
-  /** Durable once resolved. Call it after the row has changed and before the caller gets its response. */
+  /** Durable once the promise resolves. Call this after the row has changed, and before the caller receives its response. */
   note(workspace_id: string, last: LastRevision): Promise<void>
   newest(workspace_id: string): Promise<LastRevision | null>
   workspaces(): Promise<string[]>
-  /** No restore adopts an unreadable revision again. */
+  /** Renames the record, so that no later restore adopts an unreadable revision. */
   setAside(workspace_id: string, last: LastRevision): Promise<void>
   drop(workspace_id: string): Promise<void>
   folder(workspace_id: string): string
@@ -43,7 +43,7 @@ export function openLastRevisions(store: string): LastRevisions {
       await open(path.join(folder, nameOf(last)), 'w', 0o600).then((file) => file.close())
       await syncFolder(folder)
       if (made !== undefined) for (const above of [all, store, path.dirname(store)]) await syncFolder(above)
-      // A record that reappears after a power cut does no harm.
+      // These removals are not synced. An old record that reappears after a power cut is ignored, because the highest number is valid.
       for (const old of (await list(workspace_id)).slice(1)) await rm(path.join(folder, nameOf(old)), { force: true })
     },
     newest: async (workspace_id) => (await list(workspace_id))[0] ?? null,

@@ -1,6 +1,6 @@
 import { open, stat, utimes } from 'node:fs/promises'
 
-/** A file's mtime survives a restart. */
+/** The time of the mark is the mtime of its file, because this survives a restart. */
 export async function writeMark(mark: string, now: Date): Promise<void> {
   await using file = await open(mark, 'w', 0o600)
   await file.sync()

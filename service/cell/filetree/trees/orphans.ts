@@ -21,12 +21,12 @@ const DAY_MS = 24 * 3600 * 1000
 const MARK = 'stranger'
 
 /**
- * Decision 70. Unknown trees go after the quarantine: a restored database does not know later workspaces. @returns the number of removed
- * folders
+ * Removes trees without a row after the quarantine, since a restored database may lack later workspaces (decision 70). @returns the
+ * number of removed folders
  */
 export async function removeOrphanTrees(context: OrphansContext, signal: AbortSignal): Promise<number> {
   const { db, trees, log } = context
-  // Folders first: a folder is only made for an existing row.
+  // The folders are read before the rows: a folder is only made for an existing row.
   const ids = await trees.stored()
   const fates = await readStoreOwnerStates(db, ids)
   let removed = 0
@@ -50,7 +50,7 @@ async function isOver(context: OrphansContext, store_id: string, fate: 'kept' | 
   if (fate === 'deleted') return dropOrphanForks(trees, store_id, is_old)
   const mark = path.join(trees.folder(store_id), MARK)
   if (fate === 'kept') {
-    await rm(mark, { force: true }) // another restore has brought its row back
+    await rm(mark, { force: true }) // another restore has brought back the row
     return false
   }
   const since = await timeOf(mark)

@@ -3,8 +3,8 @@ import { BlobError } from './blobs.ts'
 import { type Entry, type PageRef, weightOf } from './entries.ts'
 
 /*
- * A directory is a tree of pages, split by the bytes of its names: a branch has one page for each byte after the common prefix. Pages
- * depend on the names alone: equal directories have equal pages, whatever their history.
+ * A directory is a tree of pages, split by the bytes of its names. A branch has one page for each byte after the common prefix. Pages
+ * depend on the names alone, so equal directories have equal pages, whatever edits made them.
  */
 
 export const LEAF_NAMES_MAX = 128
@@ -21,7 +21,7 @@ interface Leaf {
 interface Branch {
   kind: 'branch'
   prefix: string
-  /** By the byte after the prefix; '' for the name that equals the prefix. */
+  /** The key is the byte after the prefix; '' for the name that equals the prefix. */
   children: readonly (readonly [key: string, page: Page])[]
 }
 type Page = { kind: 'stored'; ref: PageRef } | Leaf | Branch
@@ -68,7 +68,7 @@ async function editBranch(reads: PageReads, page: Branch, edits: readonly Edit[]
   return children.length === 1 && only !== undefined ? only[1] : { kind: 'branch', prefix: page.prefix, children }
 }
 
-/** No name starts with the prefix of the page. */
+/** Adds names, none of which starts with the prefix of the page. */
 async function combine(reads: PageReads, at: Page | null, added: readonly Named[]): Promise<Page | null> {
   if (added.length === 0) return at
   if (at === null) return build(added)
@@ -219,7 +219,7 @@ async function loaded(reads: PageReads, page: Page): Promise<Leaf | Branch> {
 export async function load({ blobs }: PageReads, { digest }: PageRef): Promise<Leaf | Branch> {
   const [kind, ...rest] = JSON.parse((await blobs.get(digest)).toString('utf8')) as [string, ...unknown[]]
   if (kind === 'leaf') return { kind, names: (rest as [string, ...Packed][]).map(([name, ...packed]) => [name, unpack(packed)]) }
-  // The digest proves that Berth wrote this blob: the reference is corrupt.
+  // The digest matches, so the blob is intact but is no page: the reference is corrupt.
   if (kind !== 'branch') throw new BlobError('corrupt', digest)
   const [prefix, ...children] = rest as [string, ...[string, ...PackedRef][]]
   return { kind, prefix, children: children.map(([key, ...ref]) => [key, { kind: 'stored', ref: unpackRef(ref) }]) }
@@ -244,7 +244,7 @@ export function pack(entry: Entry): Packed {
   switch (entry.type) {
     case 'file': {
       const { mode, modified_ms, size, content, sha256 } = entry
-      return ['f', mode, modified_ms, size, content, sha256 === content ? 0 : sha256] // usually equal
+      return ['f', mode, modified_ms, size, content, sha256 === content ? 0 : sha256] // usually equal: 0 saves the space of a second digest
     }
     case 'directory':
       return ['d', entry.mode, entry.modified_ms, ...(entry.page === null ? ([] as []) : packRef(entry.page))]

@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import { bytesOf, type DirectoryEntry, type Entry, type TreePath } from './entries.ts'
 import { findName, type PageReads } from './pages.ts'
 
-/** Nothing outside it exists (Cell, "File-first rules" 5). */
+/** A tree contains nothing outside this directory (Cell, "File-first rules" 5). */
 export const TREE_ROOT = '/home/user'
 
 const ROOT_NAMES = ['home', 'user']
@@ -11,7 +11,7 @@ const LINKS_MAX = 40
 export type Resolved =
   | { kind: 'found'; path: TreePath; entry: Entry }
   | { kind: 'missing'; path: TreePath }
-  /** `path` is the first missing directory, `rest` the names after it. */
+  /** `path` is the path of the first missing directory, and `rest` contains the names after it. */
   | { kind: 'no_parent'; path: TreePath; rest: readonly string[]; by_link: boolean }
   | { kind: 'outside' | 'not_a_directory' | 'unresolvable' }
 
@@ -21,7 +21,7 @@ interface Pending {
   by_link: boolean
 }
 
-/** @param follow a link at the end; before a trailing slash it is always followed */
+/** @param follow whether a link at the end is followed; before a trailing slash it always is */
 export async function resolvePath(
   reads: PageReads,
   root: DirectoryEntry,
@@ -73,7 +73,7 @@ export async function resolvePath(
   return { kind: 'found', path: at.slice(ROOT_NAMES.length), entry }
 }
 
-/** A link in the tree may lead out as well. */
+/** Checks the text of the path alone. A link in the tree may also lead outside. */
 export function leavesTree(path: string): boolean {
   const at: string[] = []
   for (const { name } of namesOf(path, false)) {

@@ -34,7 +34,7 @@ export class TreeBusy extends Error {
   }
 }
 
-/** The revision to restore is not kept; nothing was published. */
+/** The revision to restore has been removed; nothing was published. */
 export class RevisionGone extends Error {
   readonly revision: number
 
@@ -50,7 +50,7 @@ export interface PublishOptions {
   made_by?: MadeBy
 }
 
-/** Preparation of a revision. The collector keeps its contents until it is disposed. */
+/** Preparation of a revision. The collector spares the contents of a publication until it is disposed. */
 export interface Publication extends Disposable {
   put(contents: readonly Buffer[]): Promise<Digest[]>
   /**
@@ -60,7 +60,7 @@ export interface Publication extends Disposable {
    */
   publish(base_revision: number, changes: readonly TreeChange[], options?: PublishOptions): Promise<Revision>
   /**
-   * Makes a kept revision current again, as a new revision on the base.
+   * Copies an earlier revision that is still stored into a new revision on the base.
    * @throws TreeMoved, TreeBusy, TreeFull, RevisionGone
    */
   restore(base_revision: number, revision: number, made_by?: MadeBy): Promise<Revision>
@@ -70,7 +70,7 @@ export interface Publisher {
   stores: Stores
   growth: Growth
   leftovers: Leftovers
-  /** Begin of each publication under way, by workspace. */
+  /** The start times of the running publications of each workspace. */
   under_way: Map<string, Set<Date>>
 }
 
@@ -104,7 +104,7 @@ export function beginPublication(publisher: Publisher, workspace_id: string): Pu
   }
 }
 
-/** @returns the begin of the oldest publication under way; null: there is none */
+/** @returns the start time of the oldest running publication, or null if none runs */
 export function busySince({ under_way }: Publisher, workspace_id: string): Date | null {
   const [oldest] = [...(under_way.get(workspace_id) ?? [])].sort((one, other) => one.getTime() - other.getTime())
   return oldest ?? null
@@ -153,7 +153,8 @@ async function baseOf(stores: Stores, workspace_id: string, base_revision: numbe
   if (base === null) throw new TreeMoved(base_revision)
   if (base.execution_id !== null) throw new TreeBusy(base.execution_id)
   if (base.revision !== base_revision) throw new TreeMoved(base.revision)
-  // The database may have been restored since this process started: no new revision may reuse an acknowledged number.
+  // The database may have been restored since this process started. The row then follows the record, so that no acknowledged number is
+  // reused.
   const last = await lastRevisionsOf(stores, await storeOf(stores, workspace_id)).newest(workspace_id)
   if (last !== null && last.revision > base_revision && (await followStore(stores, workspace_id)) === 'followed') {
     throw new TreeMoved(last.revision)
@@ -179,7 +180,8 @@ async function commit(
   const { stores } = publisher
   const { entries, bytes } = sizeUnder(base, edited.root)
   await failpoint('tree.T0')
-  // Removals continue on a full disk. A smaller content that replaces a larger one does not: both are kept for an hour.
+  // A change that only shrinks the tree is stored even on a full disk. A smaller content that replaces a larger one is not: both are
+  // stored for an hour.
   const { contents } = said
   if (contents.length === 0 && isSmaller(base, edited.root)) await blobsOf(stores, workspace_id).put(edited.blobs)
   else await putCounted(publisher, workspace_id, base.bytes_max, [...contents, ...edited.blobs])
@@ -214,7 +216,7 @@ async function moveToKept(stores: Stores, workspace_id: string, revision: number
   })
 }
 
-/** A tree above a limit may still shrink. */
+/** A tree that is above a limit may still shrink. */
 function sizeUnder({ root: before, bytes_max }: Revision, { page }: DirectoryEntry): { entries: number; bytes: number } {
   const { entries = 0, bytes = 0 } = page ?? {}
   if (bytes > bytes_max && bytes > (before.page?.bytes ?? 0)) throw new TreeFull('bytes')
@@ -228,7 +230,7 @@ function isSmaller({ root: before }: Revision, { page }: DirectoryEntry): boolea
   return bytes <= was.bytes && entries <= was.entries && (bytes < was.bytes || entries < was.entries)
 }
 
-/** @returns null if there are too many to count while the caller waits */
+/** @returns null if there are too many differences to count while the caller waits */
 async function countDifferences(reads: PageReads, before: DirectoryEntry, after: DirectoryEntry): Promise<Counts | null> {
   const counts = noCounts()
   let looked = 0

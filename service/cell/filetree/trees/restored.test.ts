@@ -130,7 +130,7 @@ test('a fork that the database does not know is kept for the quarantine, even if
   await write(child, 0, 'b', 'of the fork')
   const last = await bed.trees.lastRevisions(source).newest(child)
   assert.ok(last)
-  // Simulates a dump from before the fork.
+  // Simulates a restored database whose dump was made before the fork.
   await db.deleteFrom('trees').where('workspace_id', '=', child).execute()
   await db.deleteFrom('workspaces').where('id', '=', child).execute()
   await adoptStoreRevisions(context(), signal)

@@ -9,7 +9,7 @@ export interface Revision {
   root: DirectoryEntry
   /** Maximum bytes of all files of the tree. */
   bytes_max: number
-  /** The command that runs on the tree. Until it ends, only it can make a revision. */
+  /** The command that runs on the tree. Until the command ends, only the command can make a revision. */
   execution_id: string | null
 }
 
@@ -22,7 +22,7 @@ export async function currentRevision(stores: Stores, workspace_id: string): Pro
   return { revision, root: await rootOf(stores, row, row.root), bytes_max, execution_id }
 }
 
-/** @returns null: the revision is not kept or never existed */
+/** @returns null if the revision has been removed or never existed */
 export async function revisionAt(stores: Stores, workspace_id: string, revision: number): Promise<Revision | null> {
   const row = await readTree(stores.db, workspace_id)
   if (row === null || revision > row.revision) return null

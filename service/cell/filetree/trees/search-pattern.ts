@@ -7,12 +7,12 @@ export interface Hit {
 }
 
 export interface SearchPattern {
-  /** false: no line of the file can match. */
+  /** A quick check of a whole file: false means that no line can match. */
   possible(content: Buffer): boolean
   find(line: Buffer): Hit | null
 }
 
-/** Larger programs cost too much per byte. */
+/** A regular expression with more instructions is refused, because it costs too much time for each byte. */
 const INSTRUCTIONS_MAX = 10_000
 
 /** @returns null for a valid pattern */

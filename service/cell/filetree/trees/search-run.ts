@@ -13,7 +13,7 @@ export interface SearchTask {
   begin: Bookmark
   entry: Entry
   path: string
-  /** By this thread's `performance.now()`. */
+  /** The end of the search, by the `performance.now()` of this thread. */
   until_ms: number
 }
 
@@ -29,7 +29,7 @@ class Stop extends Error {
   }
 }
 
-/** As in machine/internal/agent/search. */
+/** The rules are those of machine/internal/agent/search. */
 export async function runSearch(reads: PageReads, task: SearchTask): Promise<SearchResult> {
   const { search, entry, until_ms } = task
   const state: State = {
@@ -91,7 +91,7 @@ async function searchDirectory(
   for await (const { name, entry } of listEntries(state.reads, directory)) {
     const { passed, on, rest } = nextOf(steps, name)
     if (passed) continue
-    // A file may have replaced the directory: all of its lines are searched.
+    // The position is below a directory, which a file may have replaced since. All lines of that file are searched.
     state.at = on && !(rest.length > 0 && entry.type === 'file') ? state.begin : { path: `${relative}${name}`, number: 0 }
     state.entries += 1
     if (state.entries > LIMITS.search.entries_max) throw new Stop('entry_limit')

@@ -5,7 +5,7 @@ import { BlobError } from './blobs.ts'
 import { runSearch } from './search-run.ts'
 import type { SearchAnswer, SearchOrder } from './search.ts'
 
-// Matching would block all other calls of the main thread.
+// A thread of its own, because matching would block all other calls of the main thread.
 parentPort?.on('message', ({ folder, within_ms, ...task }: SearchOrder) => {
   const blobs = openBlobFiles(folder, systemClock)
   const until_ms = performance.now() + within_ms

@@ -23,7 +23,7 @@ export interface Searches {
   search(who: Searcher, order: Omit<SearchOrder, 'within_ms'>, signal: AbortSignal): Promise<SearchResult>
 }
 
-/** A thread may be stuck in one line: it is then terminated, and its matches are lost. */
+/** A thread may be stuck in one line. It is terminated after this time, and its matches are lost. */
 const LATE_MS = 2000
 const HEAP_MIB_MAX = 512
 const { at_once_max, at_once_per_organization_max, waiting_max, waiting_per_organization_max, per_workspace_max } = LIMITS.tree_search
@@ -77,7 +77,7 @@ function crowded() {
   return fail('service_unavailable', null, 'Too many searches are waiting', { retry_after_seconds })
 }
 
-/** Starting a thread takes longer than most searches. */
+/** Idle threads are reused, because starting a thread takes longer than most searches. */
 function createThreads() {
   const idle: Worker[] = []
   const begin = (): Worker => {
@@ -106,7 +106,7 @@ function createThreads() {
         if ('result' in answer) return answer.result
         throw new BlobError(answer.trouble.kind, answer.trouble.digest)
       } catch (error) {
-        if (!(error instanceof BlobError)) await worker.terminate() // it may be stuck in one line
+        if (!(error instanceof BlobError)) await worker.terminate() // the thread may be stuck in one line
         if (late.aborted && !signal.aborted)
           return { matches: [], truncated: true, stop_reason: 'time_limit', files_scanned: 0, next_cursor: null }
         throw error

@@ -7,12 +7,15 @@ const DAY_MS = 24 * 3600 * 1000
 const BEHIND = 'behind'
 const STRANGER = 'stranger'
 
-/** Another restore may know the contents. */
+/**
+ * Marks a store that has newer contents than the database. They are retained for a time, because another restore may bring rows that
+ * reference them.
+ */
 export async function markStoreAhead(store: string, now: Date): Promise<void> {
   await writeMark(path.join(store, BEHIND), now)
 }
 
-/** @returns milliseconds: blobs last used until then are kept; null: no mark */
+/** @returns the time in milliseconds up to which blobs last used are retained, or null if the store has no mark */
 export async function storeAheadSince(store: string, now: Date, quarantine_days: number): Promise<number | null> {
   const mark = path.join(store, BEHIND)
   const since = await timeOf(mark)
@@ -21,7 +24,7 @@ export async function storeAheadSince(store: string, now: Date, quarantine_days:
   return null
 }
 
-/** Workspaces without a row, with the time since when (milliseconds). */
+/** The workspaces without a row, each with the time of its mark in milliseconds. */
 export async function orphanForksOf(lasts: LastRevisions): Promise<Map<string, number>> {
   const strangers = new Map<string, number>()
   for (const workspace_id of await lasts.workspaces()) {

@@ -5,10 +5,10 @@ import type { Digest } from './blobs.ts'
 
 export interface TreeRow {
   revision: number
-  /** null: never written. */
+  /** null: no revision was ever written. */
   root: Digest | null
   created_at: Date
-  /** A fork has the store of its source. */
+  /** A fork shares the store of its source. */
   store_id: string
   execution_id: string | null
   bytes_max: number
@@ -34,7 +34,7 @@ export async function readStore(db: Db, workspace_id: string): Promise<string> {
   return row?.store_id ?? workspace_id
 }
 
-/** @returns null for an empty root; undefined if the revision is not kept */
+/** @returns null for an empty root; undefined if the revision has been removed */
 export async function readEarlierRoot(db: Db, workspace_id: string, revision: number): Promise<Digest | null | undefined> {
   const row = await db
     .selectFrom('tree_revisions')
@@ -57,14 +57,14 @@ export interface TreeMove {
   root: Digest
   entries: number
   bytes: number
-  /** null: too many to count. */
+  /** null: there are too many changes to count. */
   changes: TreeCounts | null
   made_by: MadeBy | null
   now: Date
   kept: KeptAnswer | null
 }
 
-/** @returns false if the tree is past the base revision, or a command runs on it */
+/** @returns false if the tree is newer than the base revision, or a command runs on the tree */
 export async function moveTree(db: Db, move: TreeMove): Promise<boolean> {
   const { workspace_id, base_revision, root, entries, bytes, now, kept } = move
   const [changes, made_by] = [move.changes, move.made_by].map((value) => (value === null ? null : JSON.stringify(value)))

@@ -32,7 +32,7 @@ export function textOf(bytes: Buffer): string {
   }
 }
 
-/** GNU tar has a base-256 form for larger numbers. */
+/** Reads an octal number. GNU tar writes larger numbers in base 256, which the first bit of the field marks. */
 export function numberAt(block: Buffer, at: number, length: number): number {
   const field = block.subarray(at, at + length)
   if (((field[0] ?? 0) & 0x80) !== 0) {

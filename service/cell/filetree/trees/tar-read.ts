@@ -2,7 +2,7 @@ import { BLOCK } from '../../../lib/tar-write.ts'
 import { checkSum, decimal, notATar, numberAt, plainName, recordsOf, textAt, textOf } from './tar-fields.ts'
 import { type Holes, holesOfHead, piecesOfExtension, piecesOfMap, withHoles } from './tar-sparse.ts'
 
-/** The values are not validated. */
+/** An entry as the tar states it. The values are not validated. */
 export interface TarItem {
   name: string
   type: 'file' | 'directory' | 'symlink' | 'hard_link' | 'other'
@@ -22,13 +22,13 @@ const TYPES: Readonly<Record<string, TarItem['type']>> = {
 }
 const EXTENDED_BYTES_MAX = 64 << 10
 
-/** The caller must read a file's content before the next entry. */
+/** The caller must read a file's content before it calls `next` again. */
 export class TarReader {
   readonly #source: AsyncIterator<Buffer>
   #pending: Buffer = Buffer.alloc(0)
   #content_left = 0
   #padding_left = 0
-  /** null: not sparse. */
+  /** null: the current file is not sparse. */
   #holes: Holes | null = null
   #bytes_left: number
   readonly #too_large: () => Error
@@ -102,7 +102,7 @@ export class TarReader {
     while (holes.map === 'goes_on') piecesOfExtension(holes, await this.#block())
     const data = holes.pieces.reduce((all, { size }) => all + size, 0)
     if (data !== this.#content_left || data > holes.size) throw notATar()
-    // A tree stores every byte: holes count at full size.
+    // A tree stores every byte of a file, so holes are charged to the limit at their full size.
     this.#bytes_left -= holes.size - data
     if (this.#content_left > this.#bytes_left) throw this.#too_large()
     return holes

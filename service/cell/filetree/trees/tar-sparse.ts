@@ -8,7 +8,7 @@ interface Piece {
 export interface Holes {
   size: number
   pieces: Piece[]
-  /** `in_content`: version 1.0. `goes_on`: extension blocks. */
+  /** Where the list of pieces is. `in_content`: before the content (version 1.0). `goes_on`: in extension blocks that follow. */
   map: 'in_content' | 'goes_on' | 'whole'
 }
 
@@ -16,7 +16,7 @@ const PIECES_MAX = 64 << 10
 const LINE_BYTES_MAX = 20
 const ZEROS = Buffer.alloc(64 << 10)
 
-/** PAX format 1.0 or the old GNU format. @returns null: no holes */
+/** Reads the PAX format 1.0 and the old GNU format. @returns null if the file has no holes */
 export function holesOfHead(block: Buffer, flag: string, said: ReadonlyMap<string, string>): Holes | 'unknown' | null {
   if (flag === 'S') {
     const holes: Holes = { size: numberAt(block, 483, 12), pieces: [], map: 'goes_on' }
@@ -41,7 +41,9 @@ function addPieces(holes: Holes, block: Buffer, { at, count }: { at: number; cou
   holes.map = block[end] === 0 ? 'whole' : 'goes_on'
 }
 
-/** Format: the number of pieces, then offset and size of each, one number per line, padded to a block. */
+/**
+ * The format is the number of pieces, then the offset and size of each. Each number has its own line, and the list is padded to a block.
+ */
 export async function piecesOfMap(nextBlock: () => Promise<Buffer>): Promise<Piece[]> {
   let block: Buffer = Buffer.alloc(0)
   let at = 0

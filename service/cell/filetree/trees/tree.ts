@@ -7,7 +7,7 @@ import { type Edit, editPages, findName, findNames, insideOf, pack, type PageRea
 
 /** Paths must differ. A change below a directory that is put applies inside it. */
 export type TreeChange =
-  /** A directory brings all that its page references. */
+  /** A directory is put with everything that its page references. */
   | { kind: 'put'; path: TreePath; entry: Entry }
   | { kind: 'remove'; path: TreePath }
   | { kind: 'set'; path: TreePath; mode?: number; modified_ms?: number }
@@ -29,7 +29,7 @@ export interface EditedTree {
   root: DirectoryEntry
   /** Equal trees have equal digests. */
   digest: Digest
-  /** The earlier tree may lack them. */
+  /** The blobs of the new tree, which the earlier tree may lack. */
   blobs: Buffer[]
   counts: Counts
 }
@@ -79,9 +79,9 @@ export async function* listEntries(reads: PageReads, directory: DirectoryEntry):
 
 export interface Marks {
   has(digest: Digest): boolean
-  /** By full digest: markTree skips all below a marked page, so it must not confuse two. */
+  /** Full digests: markTree skips everything below a marked page, so two pages must never be confused. */
   readonly pages: Set<Digest>
-  /** By a part of the digest, because they are many. A collision only keeps a blob longer. */
+  /** Parts of the digests, to save memory for many contents. A collision only retains a blob for longer. */
   readonly contents: Set<number>
 }
 
@@ -157,7 +157,7 @@ interface Editing {
   reads: PageReads
   put(content: Buffer): Digest
   modified_ms: number
-  /** null inside an entry that is counted as a whole. */
+  /** null inside an entry whose contents are counted as a whole. */
   counts: Counts | null
 }
 
@@ -185,7 +185,7 @@ async function editDirectory(editing: Editing, directory: DirectoryEntry, gather
   return { type: 'directory', mode, modified_ms, page }
 }
 
-/** Contents that the change brings along are counted as a whole. */
+/** An entry that the change brings with all its contents is counted as a whole. */
 async function editEntry(editing: Editing, before: Entry | null, gathered: Gathered, path: TreePath): Promise<Entry | null> {
   const is_whole = bringsContents(before, gathered.change)
   const after = await editedEntry(is_whole ? { ...editing, counts: null } : editing, before, gathered, path)

@@ -173,7 +173,7 @@ test('contents that are put again during their collection stay', async () => {
   bed.clock.ahead_ms += 3 * LIMITS.tree.blob_grace_seconds * 1000
   let published: Promise<unknown> = Promise.resolve()
   {
-    // The roots are marked, and nothing is removed yet.
+    // At this failpoint the roots are marked, and no blob is removed yet.
     using _ = armFailpoint('tree.T3', async () => {
       published = write(id, 2, 'a', 'given up')
       await published

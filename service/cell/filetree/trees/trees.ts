@@ -21,17 +21,15 @@ export interface Trees {
   /** null: no file-first workspace has this id. */
   current(workspace_id: string): Promise<Revision | null>
   revision(workspace_id: string): Promise<number | null>
-  /** null: the revision is not kept or never existed. */
+  /** null: the revision has been removed or never existed. */
   at(workspace_id: string, revision: number): Promise<Revision | null>
   blobs(workspace_id: string): Blobs
   begin(workspace_id: string): Publication
-  /** Runs work on a workspace one at a time, in this process. Conflicts with other processes appear when they publish. */
+  /** Runs the work on a workspace one at a time in this process. A conflict with another process appears at the publication. */
   inWorkspaceQueue<T>(workspace_id: string, work: () => Promise<T>): Promise<T>
-  /** Removes row, revisions and keys. The store goes with its last tree. */
+  /** Removes the row, the revisions and the keys. The store is removed with the last of its trees. */
   remove(workspace_id: string): Promise<void>
-  /**
-   * The store with a workspace's contents: its own, or that of the workspace it was forked from, directly or indirectly. It never changes.
-   */
+  /** The store with the contents of a workspace: its own, or that of the first workspace in its chain of forks. The store never changes. */
   storeOf(workspace_id: string): Promise<string>
   stored(): Promise<string[]>
   store(store_id: string): BlobFiles
@@ -58,7 +56,7 @@ const KEPT = { seconds: LIMITS.tree.revisions_kept_seconds_default, count: LIMIT
 interface TreesState {
   stores: Stores
   publisher: Publisher
-  /** Last work of each workspace's queue. */
+  /** The last work in the queue of each workspace. */
   queues: Map<string, Promise<unknown>>
 }
 

@@ -6,7 +6,7 @@ import type { Entry } from './entries.ts'
 import { isName } from './names.ts'
 import { type TarItem, TarReader } from './tar-read.ts'
 
-/** By path, each after its directories. null: the tar only implies the directory. */
+/** The entries by path; directories precede their contents. null: the tar only implies the directory. */
 export interface Unpacked {
   entries: Map<string, Entry | null>
   count: number
@@ -34,7 +34,7 @@ export async function unpackTar(source: AsyncIterable<Buffer>, options: UnpackOp
     const path = pathOf(item)
     if (path === '') {
       if (item.type !== 'directory') throw refused(item.name, 'its path names nothing')
-      continue // the directory exists and stays as it is
+      continue // the directory exists and is not changed
     }
     addParents(unpacked.entries, path, item.name)
     const entry = await entryOf(item, path, unpacked, { tar, store: batch.store, links_out: options.links_out })
@@ -94,7 +94,7 @@ async function entryOf(item: TarItem, path: string, unpacked: Unpacked, { tar, s
   }
 }
 
-/** Links are never followed here. */
+/** Checks the target alone: no link is followed here. */
 function leadsOut(path: string, target: string): boolean {
   if (target.startsWith('/')) return true
   let depth = path.split('/').length - 1

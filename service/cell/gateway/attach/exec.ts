@@ -44,7 +44,7 @@ export const attachExec: GatewayHandler<typeof execAttach> = async (call, _deps,
         take: takeOn(socket),
         reader: ({ say, exited, refused }) =>
           createFrameReader(from, {
-            // Base64 needs no escaping, and this line dominates the cost of a stream.
+            // Built without JSON.stringify: Base64 needs no escaping, and this line dominates the cost of a stream.
             output: (stream, offset, data) =>
               say(`{"type":"output","stream":"${stream}","offset":${offset},"data":"${data.toString('base64')}"}`),
             exit: (ending) => exited(JSON.stringify({ type: 'exit', ...ending })),
@@ -68,7 +68,7 @@ async function writeAll(ticket: MachineCallLease, call: StdinCaller, socket: Web
   }
 }
 
-/** The exit event reports the end. */
+/** Ignores that the session has ended, because the exit event reports the end. */
 async function unlessEnded(signalled: () => Promise<unknown>): Promise<void> {
   try {
     await signalled()

@@ -5,7 +5,7 @@ import { fail } from '../../../lib/fail.ts'
 
 type Message<S extends Record<string, TSchema>> = { [Type in keyof S]: Static<S[Type]> }[keyof S]
 
-/** Cell, "Errors": a bad value of a known field is 4422, anything else 4400. */
+/** A bad value of a known field closes the connection with 4422, anything else with 4400 (Cell, "Errors"). */
 export function messageReader<const S extends Record<string, TSchema>>(schemas: S): (message: Buffer) => Message<S> {
   const checks = new Map<unknown, Validator>(Object.entries(schemas).map(([type, schema]) => [type, validatorOf(schema)]))
   return (message) => {

@@ -19,7 +19,7 @@ export interface AttachRelay {
   ticket: CallLease
   frames: Readable
   reader(events: Events): FrameReader
-  /** Obeys one client message; the next one waits for it. An error is sent to the client and ends the connection. */
+  /** Executes one client message; the next one waits for it. An error is sent to the client and ends the connection. */
   take(message: Buffer): Promise<void> | undefined
 }
 
@@ -28,22 +28,22 @@ type End = { kind: 'exit' } | { kind: 'left' } | { kind: 'draining' } | { kind: 
 /** Frames pause above the high mark of unsent bytes, and resume below the low mark. */
 const BUFFERED_BYTES_HIGH = 256 << 10
 const BUFFERED_BYTES_LOW = 64 << 10
-/** The agent sends something every 15 s, but a guest that is paused for a checkpoint is silent for longer. */
+/** Heartbeats without a byte from the agent. It sends every 15 s, but a guest that is paused for a checkpoint is silent for longer. */
 const SILENCE_CHECKS_MAX = 4
-/** Heartbeats in which a client may take no bytes. It can attach again at its offsets. */
+/** Heartbeats after which a client that reads nothing is disconnected. The client can attach again at its offsets. */
 const STALLED_CHECKS_MAX = LIMITS.stream.stalled_seconds_max / LIMITS.stream.heartbeat_seconds
-/** Unanswered pings of a client that still takes bytes. */
+/** Unanswered pings after which a client that still reads is disconnected. */
 const UNANSWERED_MAX = 4
 /** Cell, "Events": only this close code means that the workspace is deleted. */
 const CLOSED_DELETED = 4410
 
 const HEARTBEAT = JSON.stringify({ type: 'heartbeat' })
 
-/** Relays one session between agent and client at the client's pace: unread output stays in the workspace. */
+/** Relays one session between agent and client at the client's pace: unread output remains in the workspace. */
 export async function relay(carrying: AttachRelay): Promise<WebSocketEnd> {
   const { frames, socket, ticket } = carrying
   const end = await run(carrying)
-  frames.on('error', () => undefined) // destroying it may emit an error
+  frames.on('error', () => undefined) // the destroyed stream may emit an error
   frames.destroy()
   if (end.kind === 'exit' || end.kind === 'left') return { code: 1000 }
   if (end.kind === 'draining') return { code: 1001 }
@@ -57,14 +57,14 @@ interface RelayState {
   frames: Readable
   /** Heartbeats since the agent last sent something. */
   silent_checks: number
-  /** Heartbeats since the client last took something. */
+  /** Heartbeats since the client last read something. */
   stalled_checks: number
   /** Pings since the last pong. */
   unanswered: number
   heartbeat: NodeJS.Timeout | undefined
   /** null: the relay has ended, or has not begun. */
   listeners: Listeners | null
-  /** The socket has taken a message. One function serves all messages. */
+  /** Called when the socket has sent a message. One function serves all messages. */
   relax: () => void
   resolve: (end: End) => void
 }
@@ -141,7 +141,7 @@ function listen(state: RelayState, listeners: Listeners): void {
   else socket.resume()
 }
 
-/** Stops listening at once, not after the promise: the frames may emit more data before that. */
+/** Removes the listeners at once and does not wait for the promise: the frames may emit more data before that. */
 function finish(state: RelayState, end: End): void {
   const { socket, ticket, frames, listeners } = state
   if (listeners === null) return
@@ -164,7 +164,7 @@ function beat(state: RelayState): void {
   }
   state.stalled_checks += 1
   if (state.stalled_checks > STALLED_CHECKS_MAX) return socket.terminate()
-  // Heartbeats to a stalled client would only pile up.
+  // Heartbeats to a stalled client would only add to its unsent bytes.
   if (socket.bufferedAmount > 0) return
   if (!socket.isPaused) state.unanswered += 1 // while paused, its pong may be among the unread messages
   if (state.unanswered > UNANSWERED_MAX) return socket.terminate()
@@ -172,7 +172,7 @@ function beat(state: RelayState): void {
   socket.ping()
 }
 
-/** Obeys messages one by one, in order. Pauses reading during each, so that only messages already received can queue up. */
+/** Executes messages one by one, in order. Pauses reading during each, so that only messages already received can queue up. */
 function createInbox(socket: WebSocket, take: AttachRelay['take'], failed: (error: unknown) => void) {
   const waiting: Buffer[] = []
   let busy = false

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises'
 import { LIMITS } from '../../../../contract/limits.ts'
 import { AgentFailure } from '../../host/agent-failure.ts'
 
-/** Node.js enforces the announced length: a reader never mistakes a part for the whole. */
+/** The announced length. Node.js enforces it, so a reader never mistakes a part for the whole. */
 export function promisedBytes(answer: IncomingMessage): number {
   const length = answer.headers['content-length'] ?? ''
   if (/^\d{1,12}$/.test(length) && Number(length) <= LIMITS.browser.answer_bytes_max) return Number(length)
@@ -11,7 +11,7 @@ export function promisedBytes(answer: IncomingMessage): number {
   throw new AgentFailure('nonsense', 'The agent announced no number of bytes, or too many')
 }
 
-/** A browser that shows guest bytes must never run them with this origin's rights. */
+/** The headers prevent a browser that shows guest bytes from running them with this origin's rights. */
 export function carry(answer: IncomingMessage, bytes: number, content_type: string, watch: (response: ServerResponse) => void) {
   const headers: OutgoingHttpHeaders = {
     'content-type': content_type,

@@ -20,7 +20,7 @@ export function visitOf(asked: BrowserScreenshot | BrowserContent, environment: 
   }
 }
 
-/** No spelling of file:, chrome:, view-source:, data: or javascript: passes. */
+/** Allows http and https alone: no spelling of file:, chrome:, view-source:, data: or javascript: passes. */
 function checkUrl(url: string): string {
   if (!url.isWellFormed() || !/^https?:\/\//i.test(url)) throw invalid('url', 'must start with http:// or https://')
   const parsed = URL.canParse(url) ? new URL(url) : null

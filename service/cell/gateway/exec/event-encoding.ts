@@ -6,7 +6,7 @@ export interface EventEncoding {
   content_type: string
   output(stream: 'stdout' | 'stderr', offset: number, data: Buffer): string
   exit(ending: Ending): string
-  /** In ASCII. */
+  /** The encoded event contains only ASCII. */
   event(value: object): string
   heartbeat(): string
   error(failure: Failure, request_id: string): string
@@ -24,7 +24,7 @@ function encoding(content_type: string, before: string, after: string): EventEnc
   const heartbeat = event({ type: 'heartbeat' })
   return {
     content_type,
-    // Base64 needs no escaping, and this line dominates the cost of a stream.
+    // Built without JSON.stringify: Base64 needs no escaping, and this line dominates the cost of a stream.
     output: (stream, offset, data) =>
       `${before}{"type":"output","stream":"${stream}","offset":${offset},"data":"${data.toString('base64')}"}${after}`,
     event: (value) => event(value).replaceAll(/[\u0080-\uffff]/g, escaped),

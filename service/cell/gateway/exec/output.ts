@@ -20,7 +20,7 @@ export const readOutput: GatewayHandler<typeof execOutput> = async (call, _deps,
   }
 }
 
-/** Followers handle an event like any other. */
+/** The refusal is sent as an event of the stream, which followers handle like any other event. */
 async function answerExpired(response: ServerResponse, encoding: EventEncoding, expired: Failure, request_id: string): Promise<void> {
   startStream(response, encoding)
   response.end(encoding.error(expired, request_id))

@@ -6,7 +6,7 @@ import { fail, type Failure } from '../../../lib/fail.ts'
 import { environmentWith, type WorkspaceEnvironment } from '../environment.ts'
 import type { GivenVariables } from '../secret-variables.ts'
 
-/** Holds no secret values. */
+/** Contains no values of secrets. */
 export type AskedCommand = Omit<ExecRequest, 'env'> & { asked_env: Readonly<Record<string, string>>; secret_refs: readonly string[] }
 
 export function commandOf(asked: ExecStart, session_id: string): AskedCommand {
@@ -24,12 +24,12 @@ export function plainCommandOf(asked: ExecStart, session_id: string): AskedComma
     cwd: cwdOf(asked.cwd),
     user: asked.user ?? DEFAULT_USER,
     timeout_ms: asked.timeout_ms ?? 0,
-    // The agent takes 0 for its own default.
+    // At least 1, because the agent replaces 0 by its own default.
     kill_grace_ms: Math.max(asked.kill_grace_ms ?? LIMITS.exec.kill_grace_ms_default, 1),
   }
   return {
     session_id,
-    // Without the values of secrets: a rotation keeps the fingerprint, and it reveals no value.
+    // The values of secrets are left out: a rotation does not change the fingerprint, and the fingerprint reveals no value.
     fingerprint: fingerprintOf({ ...command, ...open, ...(secret_refs.length === 0 ? {} : { secret_refs }) }, asked.env ?? {}, stdin),
     ...command,
     ...open,
@@ -81,7 +81,7 @@ function refuseLarge(argv: readonly string[], env: Readonly<Record<string, strin
   if (bytes > LIMITS.exec.arguments_bytes_max) throw tooLarge('Arguments and environment are', LIMITS.exec.arguments_bytes_max)
 }
 
-/** The kernel's strings end at NUL, and a lone surrogate has no bytes. */
+/** Refused, because the kernel's strings end at NUL and a lone surrogate has no bytes. */
 function refuseWord(field: string, word: string): void {
   if (word.includes('\0') || !word.isWellFormed()) throw invalid(field, 'must be Unicode text without NUL')
 }
@@ -105,7 +105,7 @@ function stdinOf({ stdin = '', stdin_encoding }: ExecStart): Buffer {
   return bytes
 }
 
-/** The order of the environment does not matter. */
+/** Sorted, so that the order of the environment does not change the fingerprint. */
 function fingerprintOf(command: object, env: Record<string, string>, stdin: Buffer): string {
   const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))
   return createHash('sha256')

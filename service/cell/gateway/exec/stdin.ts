@@ -19,7 +19,7 @@ export interface StdinPart {
   bytes: Buffer
 }
 
-/** Repeatable: the agent writes the bytes of an offset once. */
+/** Repeatable, because the agent writes the bytes of an offset only once. */
 export function writeStdin(ticket: MachineCallLease, call: StdinCaller, { bytes, ...part }: StdinPart): Promise<ExecStdin> {
   return callAgent(ticket, 'read', call, (bounds) => ticket.agent.writeStdin(call.params.session_id, part, bytes, bounds))
 }

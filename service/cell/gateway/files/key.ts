@@ -3,7 +3,7 @@ import { fail } from '../../../lib/fail.ts'
 
 const KEY = new RegExp(`^[A-Za-z0-9._:-]{1,${LIMITS.file.idempotency_key_characters_max}}$`)
 
-/** Cell, "File rules" 1. null without a key. */
+/** @returns null without a key (Cell, "File rules" 1) */
 export function keyOf(named_headers: { 'Idempotency-Key'?: string }): string | null {
   const key = named_headers['Idempotency-Key']
   if (key === undefined) return null

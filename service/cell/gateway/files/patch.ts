@@ -22,7 +22,7 @@ export function checkPatch({ edits, content }: FilePatch): void {
   if (edits !== undefined && edits.length > LIMITS.file.patch_edits_max)
     throw invalid(`A patch has at most ${LIMITS.file.patch_edits_max} edits`)
   const texts = edits?.flatMap(({ old_text, new_text }) => [old_text, new_text]) ?? [content ?? '']
-  // UTF-8 would turn a lone surrogate into other text.
+  // Refused, because UTF-8 would turn a lone surrogate into other text.
   if (!texts.every((text) => text.isWellFormed())) throw invalid('The text is not Unicode text')
 }
 
@@ -30,7 +30,7 @@ function invalid(message: string) {
   return fail('validation_failed', 'patch_invalid', message)
 }
 
-/** Whole content determines the file's digest. */
+/** Checks the agent's digest of a file whose whole content was sent. */
 function confirmed({ content }: FilePatch, result: PatchResult): PatchResult {
   if (content === undefined || createHash('sha256').update(content).digest('hex') === result.revision) return result
   throw new AgentFailure('nonsense', 'The agent acknowledged another content than it was sent')

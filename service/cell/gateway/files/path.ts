@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** A lenient decoder would turn invalid UTF-8 into another name. The agent resolves `..` in the guest. */
+/** Decodes strictly, because a lenient decoder would turn invalid UTF-8 into another name. The agent resolves `..` in the guest. */
 export function pathOf(url: string): string {
   const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : ''
   const given = query.split('&').filter((pair) => pair === 'path' || pair.startsWith('path='))

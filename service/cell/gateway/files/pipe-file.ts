@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { startRawRead } from '../../host/raw-read.ts'
 
-/** Below, a reusable connection is worth more than a raw read. */
+/** For smaller files, a reusable connection is worth more than a raw read. */
 const TAPPED_BYTES_MIN = 512 << 10
 
 /** Rejects when either side breaks off, and destroys both. */

@@ -7,7 +7,7 @@ export type Part =
 
 const RANGE = /^bytes=(\d{1,15})-(\d{1,15})$/
 
-/** Cell, "Endpoints". */
+/** Either offset and length, or a Range header (Cell, "Endpoints"). */
 export function partOf(query: { offset?: number; length?: number }, range: string | undefined): Part {
   if (range === undefined) return { kind: 'query', ...query }
   if (query.offset !== undefined || query.length !== undefined) {

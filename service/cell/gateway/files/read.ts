@@ -26,7 +26,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_i
     async stream(response) {
       response.writeHead(part.kind === 'range' ? 206 : 200, { ...described.headers, ...ticket.read_headers })
       endWhenIdle(file, response, ticket, agent_idle_ms)
-      // The reader must not mistake a part for the whole.
+      // A failure destroys the response, so that the reader does not mistake a part for the whole.
       const { bytes } = described
       const carried = bytes === null ? pipeline(file, new AtMost(UNSIZED_BYTES_MAX), response) : pipeFile(file, bytes, response)
       await carried.catch(() => undefined)
@@ -34,7 +34,7 @@ export const readFile: GatewayHandler<typeof filesRead> = async (call, { agent_i
   }
 }
 
-/** Files such as those in /proc report size 0 but have content. */
+/** The limit for files of unknown length: files such as those in /proc report size 0 but have content. */
 const UNSIZED_BYTES_MAX = 16 << 20
 
 function sizesOf({ offset, length }: { offset?: number; length?: number }): { offset?: number; length?: number } {

@@ -18,7 +18,7 @@ export const searchFiles: GatewayHandler<typeof filesSearch> = async (call, _dep
   return { status: 200, headers: ticket.read_headers, body }
 }
 
-/** A search with its defaults. */
+/** A search whose missing fields have their defaults. */
 type WholeSearch = Required<Omit<FileSearch, 'cursor'>> & Pick<FileSearch, 'cursor'>
 
 export function searchOf(asked: FileSearch): WholeSearch {

@@ -20,7 +20,7 @@ export const readTar: GatewayHandler<typeof filesTarRead> = async (call, { agent
     async stream(response) {
       response.writeHead(200, HEADERS)
       endWhenIdle(tar, response, ticket, agent_idle_ms)
-      // The reader must not mistake a part for the whole.
+      // A failure destroys the response, so that the reader does not mistake a part for the whole.
       await pipeline(tar, new AtMost(LIMITS.tar.download_bytes_max), response).catch(() => undefined)
     },
   }

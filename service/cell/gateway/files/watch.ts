@@ -6,7 +6,7 @@ import { encodingFor } from '../exec/event-encoding.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { pathOf } from './path.ts'
 
-/** Decision 257: a reader that returns continues at its offset. */
+/** A reader that reconnects continues at its offset (decision 257). */
 export const watchFiles: GatewayHandler<typeof filesWatch> = async (call, _deps, ticket) => {
   const { recursive = false, watch_id, offset = 0 } = call.query
   const asked = { path: pathOf(call.url), recursive, ...(watch_id === undefined ? {} : { watch_id, offset }) }

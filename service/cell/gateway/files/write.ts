@@ -43,7 +43,7 @@ function writeOf(call: WriteCall): Write {
   return write
 }
 
-/** The agent writes only once it has the whole body. It outlives the gateway, so it remembers the keys. */
+/** The agent writes the file only once it has received the whole body. It outlives the gateway, so it stores the keys. */
 async function run(call: WriteCall, ticket: MachineCallLease, { path, options, content_length, key }: Write): Promise<WriteResult> {
   const body = new WriteBody({ digested: key !== null })
   const broken = new AbortController()

@@ -26,7 +26,7 @@ export function withSecret(clone: GitCloneRequest, { value, authority }: Resolve
   return { ...clone, authorization: authority === null ? checkAuthorization('authorization_secret', value) : value }
 }
 
-/** Every parser reads the same host in this spelling. */
+/** Allows only spellings in which every parser reads the same host. */
 function checkUrl(url: string): string {
   if (!/^https:\/\/[A-Za-z0-9[]/.test(url)) throw invalid('url', 'must start with https:// and a host')
 
@@ -69,7 +69,7 @@ export function commitOf(asked: GitCommit, environment: WorkspaceEnvironment): G
   }
 }
 
-/** Git drops these characters silently, or ends the name at them. */
+/** Refuses characters that Git drops silently, or at which it ends the name. */
 function checkIdentity(field: string, value: string): void {
   if (/[\u0000-\u001f\u007f<>]/.test(value) || !value.isWellFormed() || !/[\p{L}\p{N}]/u.test(value))
     throw invalid(field, 'must be a name without control characters, < and >')

@@ -19,7 +19,7 @@ export const getIdle: GatewayHandler<typeof idleGet> = async (call, { db, table,
   const commands = commandsThatCount(said?.commands ?? [], found.facts, use, call.now)
   const facts = withSeen(found.facts, use, commands)
   const awake = awakeBy(facts, found, use, commands, call.now)
-  // A hold has no known end: the idle time starts now at the earliest.
+  // The end of a hold is unknown, so the idle time starts now at the earliest.
   const end = nextIdleEnd(use !== undefined && use.holds.length > 0 ? { ...facts, active_at: call.now } : facts)
   const { active_at, tool_call_at, busy_until, keepalive_until } = facts
   return {

@@ -2,7 +2,7 @@ import type { keepalive } from '../../../../contract/routes/cell/idle.ts'
 import type { GatewayHandler } from '../handler.ts'
 import { writeKeepalive } from './store.ts'
 
-/** No tool activity. Stored before the answer. */
+/** A keepalive is no tool activity. Its end is stored before the answer. */
 export const keepAlive: GatewayHandler<typeof keepalive> = async (call, { db, table, waking }, ticket) => {
   const { seconds } = call.body
   const { id } = ticket.entry

@@ -5,7 +5,7 @@ import type { TerminalStart } from '../../../../contract/schemas/cell/terminal.t
 import { fail } from '../../../lib/fail.ts'
 import { commandOf, type AskedCommand } from '../exec/rules.ts'
 
-/** A command needs a program, and only the guest knows the user's login shell. */
+/** A placeholder: a command needs a program, and only the guest can find the user's login shell. */
 const LOGIN_SHELL = ['login shell']
 
 type AskedTerminal = Omit<PtyRequest, 'env'> & Pick<AskedCommand, 'asked_env' | 'secret_refs'>
@@ -33,7 +33,7 @@ function fingerprintOf(command: string, cols: number, rows: number): string {
     .digest('hex')
 }
 
-/** The schema guarantees base64. */
+/** Needs no check, because the schema guarantees base64. */
 export function bytesOf(data: string): Buffer {
   const bytes = Buffer.from(data, 'base64')
   const max_bytes = LIMITS.terminal.input_bytes_max

@@ -1,4 +1,4 @@
-/** A guest of the fake host. Tells whether it is the same guest, and whether it was paused. */
+/** A guest of the fake host. Tests see in it whether it is the same guest, and whether it was paused. */
 export class FakeGuest {
   readonly memory: Map<string, string>
   readonly files: Map<string, string>
@@ -19,7 +19,7 @@ export class FakeGuest {
     return this.ran_ms + (this.running_since === null ? 0 : performance.now() - this.running_since)
   }
 
-  /** Milliseconds that its processes worked: as long as it runs, until `rest`. */
+  /** Milliseconds that the guest's processes worked: as long as the guest runs, until `rest`. */
   worked(): number {
     return this.rested_ms ?? this.count()
   }

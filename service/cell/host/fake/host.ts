@@ -64,18 +64,18 @@ export interface FakeHost extends MachineHost {
   kill(of: string | Subject, reason?: string): void
   /** Runs before or after the work of a verb. An error becomes the verb's answer. */
   intercept(verb: Verb, when: When, hook: Hook): Disposable
-  /** false: no call is answered, as when hostd is down. Machines go on. */
+  /** false: no call is answered, as when hostd is down. Machines continue to run. */
   setReachable(reachable: boolean): void
-  /** Restarts hostd: it forgets finished steps; machines go on. */
+  /** Restarts hostd, which forgets finished steps. Machines continue to run. */
   restart(): void
   /** Restarts the computer: all machines end. */
   reboot(): void
   corrupt(checkpoint_id: string): void
-  /** Refuses to restore the memory from now on; undefined: restores it again. The disk stays whole. */
+  /** Refuses to restore the checkpoint's memory from now on; undefined: restores it again. The disk is not damaged. */
   refuseMemory(checkpoint_id: string, why: MemoryRefusal | undefined): void
-  /** Restarts hostd; it starts nothing under these engines any more. */
+  /** Restarts hostd, which starts no machine with these engines any more. */
   refuseEngines(engines: string[]): void
-  /** Restarts hostd with another engine. Keeps the previous one, unless it is lost. */
+  /** Restarts hostd with another engine. The previous engine is still available, unless it is lost. */
   upgrade(engine: string, before: 'kept' | 'lost'): void
   readonly done: readonly Done[]
 }

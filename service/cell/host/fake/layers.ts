@@ -6,7 +6,7 @@ import { subjectName } from '../subject.ts'
 import { DISK_BYTES, type World } from './world.ts'
 
 export interface LayerBook {
-  /** Removed layers. Any other unmade layer exists, and is empty. */
+  /** Removed layers. Every other layer exists; a layer that was never made is empty. */
   dropped: Set<string>
   /** The number of listings before the layer was last used. */
   asked: Map<string, number>
@@ -47,7 +47,7 @@ export function beginOn(world: World, { subject, layers }: StartRequest): void {
   world.layer_book.users.set(subjectName(subject), layers)
 }
 
-/** Time is not simulated: layers used since the last listing count as young, all others as old. */
+/** Time is not simulated: only layers used since the last listing count as recently used. */
 export function layersHere({ layers, layer_book }: World): LayersHere {
   const idle = (digest: string) => (layer_book.asked.get(digest) === layer_book.looks ? 0 : 2 ** 30)
   const here = [...layers].map(([digest]) => ({ digest, size_bytes: DISK_BYTES, idle_seconds: idle(digest) }))

@@ -109,7 +109,7 @@ export class VerbQueue {
     const answer = (this.tails.get(subjectName(request.subject)) ?? Promise.resolve()).then(run)
     this.tails.set(
       subjectName(request.subject),
-      answer.catch(() => undefined), // the caller gets the error; the queue goes on
+      answer.catch(() => undefined), // the caller gets the error; the queue continues
     )
     return answer
   }

@@ -58,7 +58,7 @@ export interface World {
   caller: string | null
   quarantined: Map<string, Quarantined[]>
   volumes: Set<string>
-  /** Volumes that no row names, with the time since when. */
+  /** Volumes that no row names, each with the time of its mark. */
   kept_volumes: Map<string, string>
   layers: Map<string, Map<string, string>>
   layer_book: LayerBook
@@ -72,7 +72,7 @@ export function silence(): HostFailure {
   return new HostFailure('unreachable', 'The fake host is unreachable', { retryable: true })
 }
 
-/** The disks are maps in memory, which no reader can read. */
+/** The refusal of every disk read: the disks are maps in memory, which no reader can read. */
 export function noReader(world: World, workspace_id: string): HostFailure {
   if (world.machines.has(workspace_id)) return refusal('already_running', 'The workspace has a machine')
   return refusal('start_failed', 'The fake host has no readers of disks')
@@ -82,7 +82,7 @@ function refusal(code: ConstructorParameters<typeof HostFailure>[0], message: st
   return new HostFailure(code, message, { retryable: false, details })
 }
 
-/** The reason for which the memory cannot be restored now; undefined: none, or it has no memory. */
+/** The reason why the memory cannot be restored now; undefined: there is none, or the checkpoint has no memory. */
 export function memoryRefused(world: World, { info, refused }: Saved): MemoryRefusal | undefined {
   if (info.disk_only) return undefined
   if (refused !== undefined) return refused
@@ -113,7 +113,7 @@ export function claim(world: World, installation_id: string): void {
   world.installation = world.caller = installation_id
 }
 
-/** Replaces the list. Names that stay keep their time. */
+/** Replaces the list. Names that were already in it retain their time. */
 export function quarantine(world: World, { subject, whole, disks, checkpoints }: QuarantineRequest): void {
   const subject_name = subjectName(subject)
   if (!world.disks.has(subject_name) && !world.checkpoints.has(subject_name)) throw refusal('not_found', 'The workspace has no files here')

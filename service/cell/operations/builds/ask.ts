@@ -13,12 +13,12 @@ export interface BuildWork {
   cell: CellContext
   operation: OpenOperation
   build: Build
-  /** This process may no longer act for the cell. */
+  /** Aborted when this process may no longer act for the cell. */
   signal: AbortSignal
   log(text: string): Promise<void>
 }
 
-/** `findings` has only unacknowledged findings. */
+/** `findings` contains only findings that the owner has not acknowledged. */
 export type Made = Omit<MadeVersion, 'id' | 'template_id' | 'published' | 'now'> & { auto_publish: boolean }
 
 export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: CommandHeader) => Promise<T>): Promise<T> {
@@ -28,7 +28,7 @@ export function askForBuild<T>(work: BuildWork, step: string, verb: (fence: Comm
   return untilAnswered(signal, () => verb(fence))
 }
 
-/** Repeatable: the host does a command of the same fence and step once. */
+/** Repeats the command until the host answers. This is safe: the host executes a command of one fence and step only once. */
 export async function untilAnswered<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   for (let wait_ms = RETRY_MS_MIN; ; wait_ms = Math.min(wait_ms * 2, RETRY_MS_MAX)) {
     try {

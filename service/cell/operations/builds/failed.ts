@@ -1,6 +1,6 @@
-/** The owner of the build can fix it. */
+/** An error that the owner of the build can fix. */
 export class BuildFailed extends Error {
-  /** From 1; null: no step failed. */
+  /** The number of the failed step, from 1. null: no step failed. */
   readonly step: number | null
   readonly exit_code: number | null
 

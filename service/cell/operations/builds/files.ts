@@ -11,7 +11,7 @@ import { BuildFailed } from './failed.ts'
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
-/** No layer includes it. */
+/** The folder of the upload in the machine. No layer includes it. */
 const PLACE = '/tmp/.berth-build'
 export const UPLOAD_TAR = `${PLACE}/upload.tar`
 export const UPLOAD_FILES = `${PLACE}/files`
@@ -36,13 +36,13 @@ const UPLOAD = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const PART = /^[0-9a-f]{24}$/
 
 /**
- * A compromised api, which writes both names and the folder, must not make the cell read its own files, which hold the keys of secrets: no
- * name leaves the folder, and no link is followed.
+ * The api writes both names and the folder. Names that leave the folder and links are refused: a compromised api could make the cell read
+ * the keys of secrets.
  */
 async function* pieces(uploads_dir: string, upload_id: string, name: string): AsyncGenerator<Buffer> {
   if (!UPLOAD.test(upload_id) || !PART.test(name)) throw new BuildFailed('a part of the upload has a name that no upload has')
   await using folder = await open(join(uploads_dir, upload_id), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-  // Below the open directory: its path may have become a link.
+  // Opened below the open directory, because the path of the directory may have become a link.
   await using file = await open(`/proc/self/fd/${folder.fd}/${name}`, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   if (!(await file.stat()).isFile()) throw new BuildFailed('a part of the upload is no file')
   const highWaterMark = LIMITS.file.write_bytes_max
@@ -59,7 +59,7 @@ async function write(link: AgentLink, path: string, content: Buffer, options: Op
   await link.writeFile(path, options, Readable.from([content]), { content_length: content.length, key: null }, bounds)
 }
 
-/** As COPY of a Dockerfile. `$@` is target, user, mode, sources. */
+/** Copies files like COPY of a Dockerfile. The arguments are target, user, mode and sources. */
 export const COPY_SCRIPT = `set -eu
 IFS=
 to=$1 user=$2 mode=$3; shift 3

@@ -27,7 +27,7 @@ export interface StepCache {
 export interface LayerDeps {
   host: Pick<MachineHost, 'start' | 'stop' | 'makeLayer' | 'keepLayers' | 'deleteDisks'>
   cache: StepCache
-  /** null: no uploads are kept. */
+  /** null: this installation stores no uploads. */
   uploads_dir: string | null
   /** Absent in tests. */
   openLink?: (machine: Machine) => OpenLink
@@ -42,7 +42,7 @@ export interface BuildRun {
   signal: AbortSignal
 }
 
-/** Paths of the machine itself, or without use in a version. */
+/** Paths that layers omit: they belong to the machine itself, or are useless in a version. */
 const DROPPED = [
   '/tmp/',
   '/var/tmp/',
@@ -57,7 +57,7 @@ const DROPPED = [
 const LAYER_ENTRIES_MAX = 1_000_000
 const GIB = 2 ** 30
 
-/** If the host has lost a layer, all steps run once more. @returns the lowest first @throws BuildFailed */
+/** Runs all steps again if the host has lost a layer. @returns the layers, the lowest first @throws BuildFailed */
 export async function buildLayers(given: LayerDeps, run: BuildRun): Promise<string[]> {
   const deps = { ...given, host: patient(given.host, run.signal) }
   const stages = stagesOf(run.plan)
@@ -76,7 +76,7 @@ export async function buildLayers(given: LayerDeps, run: BuildRun): Promise<stri
   }
 }
 
-/** No build fails because its host restarts. */
+/** Repeats calls that get no answer, so that no build fails because its host restarts. */
 function patient(host: LayerDeps['host'], signal: AbortSignal): LayerDeps['host'] {
   return {
     start: (request) => untilAnswered(signal, () => host.start(request)),
@@ -100,7 +100,7 @@ async function layersOf(deps: LayerDeps, run: BuildRun, stages: Stage[], tries: 
     if (known === undefined) await keep(deps, stage.key, layer)
     layers.push(layer)
   }
-  // Cached layers may have been removed since.
+  // Marks the layers as used. This fails if the host has removed a cached layer meanwhile.
   await deps.host.keepLayers(layers)
   return layers
 }
@@ -110,7 +110,7 @@ async function keep({ cache }: LayerDeps, key: string, layer: string): Promise<v
   await cache.keep(key, layer)
 }
 
-/** A machine on the platform's base unpacks it, never a host. */
+/** The uploaded base is unpacked in a machine on the platform's base, never on the host. */
 async function baseLayer(deps: LayerDeps, run: BuildRun, upload: NonNullable<BuildPlan['base_upload']>, tries: number): Promise<string> {
   const key = uploadKey(upload)
   const known = await deps.cache.find(key)
@@ -171,7 +171,7 @@ async function makeIn(
   }
 }
 
-/** A reconcile pass repairs what fails here. */
+/** Stops the machine and deletes its disk. Errors are ignored, because a reconcile pass removes the rest. */
 async function clear(host: LayerDeps['host'], speak: (step: string) => CommandHeader, machine: Machine | null): Promise<void> {
   await host.stop(speak('stop-last')).catch(() => null)
   if (machine !== null) await host.deleteDisks({ ...speak('drop'), names: [machine.disk] }).catch(() => undefined)
@@ -201,7 +201,7 @@ function tell({ say }: BuildRun, line: string): void {
   say(Buffer.from(`==> ${line}\n`))
 }
 
-/** The owner of a build can fix these errors. */
+/** Turns errors that the owner of a build can fix into BuildFailed. */
 function explained(error: unknown): unknown {
   const options = { cause: error }
   if (error instanceof AgentFailure)

@@ -8,7 +8,7 @@ export interface BuildOwner {
   project_id: string
 }
 
-/** Also for the time between two steps. */
+/** Writes the row that reserves the machine's capacity, also for the time between two steps. */
 export async function grantBuildMachine(
   db: Db,
   { build_id, organization_id, project_id, cell_id, fence, grants }: BuildOwner & { cell_id: string; fence: number; grants: Resources },
@@ -28,14 +28,14 @@ const NOTHING_WORKS = sql`not exists (
     select from operations o where o.subject_kind = 'template_build' and o.subject_id = machines.id and o.completed_at is null)
   and not exists (select from template_captures c where c.id = machines.id and c.state in ('making', 'ready'))`
 
-/** Their process died before it released them. */
+/** Machines of ended builds, whose process died before it released them. */
 export async function listEndedMachines(db: Db, cell_id: string): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from machines where kind = 'build' and cell_id = ${cell_id} and ${NOTHING_WORKS}`.execute(db)
   return rows.map(({ id }) => id)
 }
 
-/** @param fence of the sweep: a later attempt has a higher one, and keeps its machine */
+/** @param fence of the sweep: the machine of a later attempt has a higher fencing token, and is not dropped */
 export async function dropEndedMachine(db: Db, id: string, fence: number): Promise<boolean> {
   const { rows } = await sql`
     delete from machines where kind = 'build' and id = ${id} and fence < ${fence} and ${NOTHING_WORKS} returning id`.execute(db)

@@ -2,7 +2,7 @@ import type { EgressPolicy } from '../../../../contract/egress/policy.ts'
 
 const SHOWN_MAX = 5
 
-/** A failed download looks like many other faults. */
+/** Names what the policy allows, because a failed download looks like many other faults. */
 export function reachOf({ mode, rules, cidrs }: EgressPolicy): string {
   if (mode === 'allow_all') return 'no policy keeps it from any address'
   const allowed = mode === 'deny_all' ? [] : [...rules.map(({ host }) => host), ...cidrs]

@@ -47,7 +47,7 @@ export async function buildFromRecipe(work: BuildWork): Promise<Made> {
   }
 }
 
-/** Also between two machines, and when the build is taken up again. */
+/** Reserves capacity for the whole build: also between two machines, and when a later process continues the build. */
 async function takeRoom({ build, cell, operation }: BuildWork, { resources }: RecipeSpec, signal: AbortSignal): Promise<void> {
   const { memory_mib, disk_gib } = resources
   const { organization_id } = build
@@ -80,7 +80,7 @@ function cacheOf({ cell, build }: BuildWork): StepCache {
   }
 }
 
-/** A part that cannot be written is lost. */
+/** Writes the log in parts. A part that cannot be written is lost. */
 function logger({ log, cell, build }: BuildWork) {
   const decoder = new TextDecoder()
   let pending = ''

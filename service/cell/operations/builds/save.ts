@@ -9,9 +9,9 @@ import { readCapture } from './store.ts'
 /** The content of `template_builds.spec`. */
 export interface SaveSpec {
   workspace_id: string
-  /** null: the checkpoint of the capture. */
+  /** null: use the checkpoint of the capture. */
   checkpoint_id: string | null
-  /** Of the workspace's template version. */
+  /** The layers of the workspace's template version. */
   layers: string[]
   settings: TemplateSettings
   egress: EgressPolicy | null

@@ -6,7 +6,7 @@ import type { BuildPlan } from '../../../core/templates/build-plan.ts'
 export interface Stage {
   first: number
   steps: PlanStep[]
-  /** Covers the layers below and the steps before. */
+  /** The cache key. It covers the layers below and the steps before. */
   key: string
 }
 
@@ -14,7 +14,7 @@ export interface Stage {
 const CACHE_VERSION = 1
 const UNPACK_VERSION = 1
 
-/** The last steps share a layer at the maximum. A changed or added step keeps the layers before it. */
+/** Each step makes a layer; at the maximum of layers, the last steps share one. A changed or added step reuses the layers before it. */
 export function stagesOf({ steps, layers, base_upload, upload, egress, resources }: BuildPlan): Stage[] {
   const most = Math.max(1, LIMITS.build.layers_max - (base_upload === undefined ? layers.length : 1))
   const parts =

@@ -13,7 +13,7 @@ export interface Guest {
   link: AgentLink
   bounds: CallBounds
   plan: BuildPlan
-  /** null: no uploads are kept. */
+  /** null: this installation stores no uploads. */
   uploads_dir: string | null
   say(text: Buffer): void
 }
@@ -26,7 +26,7 @@ interface Command {
   timeout_seconds: number
 }
 
-/** @param number from 1. @throws BuildFailed */
+/** @param number of the step, from 1 @throws BuildFailed */
 export async function runStep(guest: Guest, step: PlanStep, number: number): Promise<void> {
   switch (step.kind) {
     case 'run':

@@ -57,7 +57,7 @@ export interface MadeVersion {
   now: Date
 }
 
-/** Concurrent inserts wait for each other. */
+/** Takes a lock, so that concurrent inserts get different version numbers. */
 export async function insertVersion(tx: Tx, { now, published, egress, settings, findings, layers, ...made }: MadeVersion): Promise<number> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`versions:${made.template_id}`}, 0))`.execute(tx)
   const last = await tx
@@ -109,7 +109,7 @@ export async function expireCapture(tx: Tx, operation_id: string, now: Date): Pr
     .execute()
 }
 
-/** Their build ended without it, or before their capture. @returns the number expired */
+/** Expires captures whose build ended without using them, or before they were made. @returns the number expired */
 export async function expireEndedCaptures(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql`
     update checkpoints c set expires_at = ${now} from template_builds b join operations o on o.id = b.operation_id
@@ -119,7 +119,7 @@ export async function expireEndedCaptures(db: Db, cell_id: string, now: Date): P
   return rows.length
 }
 
-/** Concurrent appends wait for each other. */
+/** Locks the row of the build, so that concurrent appends wait for each other. */
 export async function appendLog(db: Db, build_id: string, text: string): Promise<void> {
   if (text === '') return
   await db.transaction().execute(async (tx) => {
@@ -139,7 +139,7 @@ export async function appendLog(db: Db, build_id: string, text: string): Promise
 
 const BUILDS_A_STATEMENT = 100
 
-/** A recipe may be large. Versions keep what they need. */
+/** Empties large recipes of old builds, and deletes their logs. Versions contain the parts that they need. */
 export async function forgetBuilds(db: Db, before: Date): Promise<void> {
   for (let is_all = false; !is_all;) {
     const { rows } = await sql`

@@ -12,7 +12,7 @@ import { buildFromRecipe } from './recipe.ts'
 import { saveAsTemplate } from './save.ts'
 import { appendLog, endBuild, insertVersion, isArchived, expireCapture, readBuild } from './store.ts'
 
-/** Each may run again from any point, and throws Refused if it cannot succeed. */
+/** Each must be safe to repeat from any point, and throws Refused if it cannot succeed. */
 const MAKERS: Partial<Record<BuildKind, (work: BuildWork) => Promise<Made>>> = {
   save_as_template: saveAsTemplate,
   draft: saveAsTemplate,
@@ -23,7 +23,7 @@ export function isBuild({ subject_kind, kind }: OtherOperation): boolean {
   return subject_kind === 'template_build' && kind === 'template_build'
 }
 
-/** Continues from any point. Rejects if the build must be taken up again. */
+/** Continues the build from any point. Rejects if a later pass must continue it. */
 export async function workOnBuild(cell: CellContext, other: OtherOperation, signal: AbortSignal): Promise<void> {
   const taking = { operation_id: other.id, cell_id: cell.cell_id, now: cell.clock.now(), reserved: null }
   const operation = await cell.db.transaction().execute((tx) => claim(tx, taking))
@@ -49,7 +49,7 @@ export async function workOnBuild(cell: CellContext, other: OtherOperation, sign
   }
 }
 
-/** At once: a build that was killed before has made no version. */
+/** One transaction writes the version and ends the build, so a build that was killed before has made no version. */
 async function commit({ cell, operation, build, log }: BuildWork, made: Made): Promise<void> {
   const now = cell.clock.now()
   const { auto_publish, findings, ...version } = made

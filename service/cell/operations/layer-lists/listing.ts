@@ -16,17 +16,17 @@ interface ListingContext {
   trees?: { readonly reserve: DiskReserve }
 }
 
-/** A notice may be lost. */
+/** A pass each minute finds requests whose notice was lost. */
 const LOOK_MS = 60_000
 const HEARD_MS = 20
 const LISTS_AT_A_TIME = 10
 const STRANGE_MS = 24 * 3600_000
-/** Rough size in the database. */
+/** Approximate size of a piece in the database. */
 const PIECE_BYTES = 1 << 20
-/** Removals have no hurry. */
+/** Unused lists are removed only in each sixtieth pass, because this is not urgent. */
 const STRANGE_LOOKS = 60
 
-/** Each reads its files whole, and no machine should wait for that. */
+/** Lists are made in the background: each reads all files of a layer, and no machine should wait for it. */
 export function startListing(context: ListingContext, listener: Listener, signal: AbortSignal): void {
   let heard = 0
   const look = oneAtATime(async () => {
@@ -70,7 +70,7 @@ async function list({ db, clock, log, host, trees }: ListingContext, { layer, re
     for (;;) {
       signal.throwIfAborted()
       const piece = await host.listLayer(layer, after)
-      using _reserved = await trees?.reserve.take(PIECE_BYTES) // on failure the next pass goes on from here
+      using _reserved = await trees?.reserve.take(PIECE_BYTES) // after a failure the next pass continues here
       await writePiece(db, layer, piece, clock.now())
       if (piece.done) return
       after = piece.directories.at(-1)?.path ?? after

@@ -18,7 +18,7 @@ export function wantedLists(db: Db, limit: number): Promise<WantedList[]> {
     .execute()
 }
 
-/** A concurrent process writes the same content. */
+/** Existing rows are not changed, because a concurrent process writes the same content. */
 export async function writePiece(db: Db, layer: string, { directories, done }: LayerList, now: Date): Promise<void> {
   await db.transaction().execute(async (tx) => {
     for (const { path, entries } of directories) {
@@ -42,10 +42,10 @@ export async function markUnavailable(db: Db, layer: string, now: Date): Promise
   await wanted.set({ state: 'unavailable', updated_at: now }).execute()
 }
 
-/** A list may have 100,000 directories, which go with it. */
+/** A small number, because a list may have 100,000 directories, which are deleted with it. */
 const LISTS_A_STATEMENT = 5
 
-/** A list that is requested again is made again. */
+/** Removes lists that no version uses. A list that is requested again is made again. */
 export async function dropUnusedLists(db: Db, before: Date): Promise<void> {
   for (let is_all = false; !is_all;) {
     // Reads the layers of all versions once, not for each list.

@@ -22,7 +22,7 @@ const DAY_MS = 24 * 3600_000
 
 export function startCollectingLayers(context: CollectContext, signal: AbortSignal): void {
   const failed = (error: unknown) => {
-    if (error instanceof HostFailure && error.code === 'unreachable') return // berth_host_up reports it
+    if (error instanceof HostFailure && error.code === 'unreachable') return // the metric berth_host_up reports an unreachable host
     context.log.warn({ err: error }, 'layers could not be collected')
   }
   const look = oneAtATime(async () => void (await collectLayers(context)))
@@ -30,9 +30,9 @@ export function startCollectingLayers(context: CollectContext, signal: AbortSign
 }
 
 /**
- * The host lists before the rows say which layers have a name. A process that names a layer later must ask the host for it, and the host
- * removes no layer that was asked for since that list, or shortly before (decision 230). A restored database does not know newer names:
- * unnamed layers stay for the quarantine.
+ * Removes layers that no row names. The host lists its layers before the rows are read. A process that names a layer later must first
+ * mark it as used. The host removes no layer that was used since its list, or shortly before (decision 230). A restored database lacks
+ * newer names, so unnamed layers are retained for the quarantine.
  */
 export async function collectLayers({ cell_id, db, clock, log, host, quarantine_days }: CollectContext): Promise<string[]> {
   const now = clock.now()

@@ -14,7 +14,7 @@ export function layerGauges(
     registers: [registry],
     async collect() {
       this.reset()
-      const here = await host.layers().catch(() => null) // berth_host_up reports it
+      const here = await host.layers().catch(() => null) // the metric berth_host_up reports an unreachable host
       if (here === null) return
       this.set(
         { which: 'all' },

@@ -9,7 +9,10 @@ export interface LayerOnHost {
 
 const DAY_MS = 24 * 3600_000
 
-/** The host itself knows the layers of machines and checkpoints. A deleted organization's version counts while a workspace uses it. */
+/**
+ * The layers that rows name. The host itself protects layers of machines and checkpoints. A version of a deleted organization counts
+ * while a workspace uses it.
+ */
 export async function namedLayers(db: Db, cell_id: string, digests: readonly string[]): Promise<Set<string>> {
   if (digests.length === 0) return new Set()
   const { rows } = await sql<{ layer: string }>`

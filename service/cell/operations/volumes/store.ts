@@ -3,7 +3,7 @@ import type { Db } from '../../../db/database.ts'
 import type { MachineVolume } from '../../../db/column-types.ts'
 import type { Tx } from '../../../db/reader.ts'
 
-/** undefined: gone with its volume. */
+/** @returns undefined if the attachment was deleted with its volume */
 export async function readOwnAttachment(db: Db, operation_id: string): Promise<MachineVolume | undefined> {
   return db
     .selectFrom('volume_attachments')
@@ -45,7 +45,7 @@ export async function readFates(db: Db, ids: string[]): Promise<Map<string, 'kep
   return new Map(rows.map(({ id, state }) => [id, state === 'deleted' ? 'deleted' : 'kept']))
 }
 
-/** The data lies in this cell from then on. */
+/** Binds a new volume to this cell, which stores its data from now on. */
 export async function placeVolume(db: Db, id: string, cell_id: string): Promise<void> {
   await db.updateTable('volumes').set({ cell_id }).where('id', '=', id).where('cell_id', 'is', null).execute()
 }
@@ -60,14 +60,14 @@ export async function moveVolume(
   await tx.updateTable('volumes').set({ state: to, updated_at: now }).where('id', '=', id).where('state', '=', from).execute()
 }
 
-/** Must run before the volume's row is written: a trigger writes the workspaces' rows, which attaching locks first, too. */
+/** Must run before the volume's row is written: a trigger writes the rows of workspaces, and attaching also locks those first. */
 export async function dropAttachmentsOf(tx: Tx, volume_id: string): Promise<void> {
   await tx.deleteFrom('volume_attachments').where('volume_id', '=', volume_id).execute()
 }
 
 const TOMBSTONES = 200
 
-/** Usage stays in the ledger. */
+/** Deletes the rows of deleted volumes. Their usage remains in the ledger. */
 export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<number> {
   const { rows } = await sql`
     with gone as (
@@ -83,8 +83,8 @@ export async function dropDeletedVolumes(db: Db, deleted_before: Date): Promise<
 }
 
 /**
- * An attempt that lost its workspace leaves an attachment without an outcome. An unfinished detach stays attached: the next start of the
- * machine follows the rows.
+ * Settles attachments of attempts that lost their workspace: removes unfinished attaches, and undoes unfinished detaches. The next start
+ * of the machine follows the rows.
  */
 export async function settleAttachments(db: Db, cell_id: string, now: Date): Promise<number> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`
@@ -92,7 +92,7 @@ export async function settleAttachments(db: Db, cell_id: string, now: Date): Pro
     where o.completed_at is not null and a.state <> 'attached' and w.cell_id = ${cell_id}`.execute(db)
   for (const { id, workspace_id } of rows) {
     await db.transaction().execute(async (tx) => {
-      // As in dropAttachmentsOf: attaching locks the workspace's row first, too.
+      // Locks the workspace's row first, as attaching does (see dropAttachmentsOf).
       await sql`select 1 from workspaces where id = ${workspace_id} for no key update`.execute(tx)
       const own = sql`id = ${id} and exists (select from operations o where o.id = operation_id and o.completed_at is not null)`
       await sql`delete from volume_attachments where state = 'attaching' and ${own}`.execute(tx)

@@ -12,10 +12,10 @@ import { dropAttachmentsOf, moveVolume, placeVolume, readOwnVolume } from './sto
 
 const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 1000
-/** A failed volume can be deleted. */
+/** After this many attempts the volume fails. A failed volume can be deleted. */
 const ATTEMPTS_MAX = 6
 
-/** undefined: unknown to this cell. */
+/** @returns undefined for an operation that this cell does not support */
 export function volumeWork({ subject_kind, kind }: OtherOperation): ((work: VolumeWork) => Promise<void>) | undefined {
   if (subject_kind !== 'volume') return undefined
   return kind === 'volume_create' ? create : kind === 'volume_delete' ? remove : undefined
@@ -28,7 +28,7 @@ export interface VolumeWork {
   signal: AbortSignal
 }
 
-/** Continues from any point. Rejects if the operation must be taken up again. */
+/** Continues from any point. Rejects if a later pass must continue the operation. */
 export async function workOnVolume(cell: CellContext, other: OtherOperation, signal: AbortSignal): Promise<void> {
   const work = volumeWork(other)
   if (work === undefined) throw new Error(`there is no such operation of a volume: ${other.kind}`)
@@ -39,7 +39,7 @@ export async function workOnVolume(cell: CellContext, other: OtherOperation, sig
   await work({ cell, operation, volume_id: other.subject_id, signal })
 }
 
-/** Uses or replaces data of an earlier attempt. A half-made volume is never attachable. */
+/** Uses or replaces the data of an earlier attempt. A volume that is only partly made can never be attached. */
 async function create(work: VolumeWork): Promise<void> {
   const { cell, operation, volume_id } = work
   const volume = await readOwnVolume(cell.db, volume_id)
@@ -55,7 +55,7 @@ async function create(work: VolumeWork): Promise<void> {
   )
 }
 
-/** No way back: the deletion was acknowledged. */
+/** The deletion is never undone, because the API has acknowledged it. */
 async function remove(work: VolumeWork): Promise<void> {
   const { cell, operation, volume_id } = work
   await failpoint('volume_delete.W3')

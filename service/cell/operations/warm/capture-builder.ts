@@ -8,10 +8,10 @@ import { countCaptures, forgetCaptures, listUnmade, nextWanted, requestCapture }
 
 /** A pass finds captures whose notice was lost, and retries those without capacity. */
 const LOOK_MS = 60_000
-/** The open that caused the notice gets the computer first. */
+/** Delays the pass, so that the open that caused the notice uses the computer first. */
 const HEARD_MS = 500
 
-/** @param kept_max on this computer; 0: none is made */
+/** @param kept_max the most captures on this computer; 0: none is made */
 export function startWarming(context: WarmContext & { kept_max: number }, listener: Listener, signal: AbortSignal): void {
   let heard = 0
   const look = oneAtATime(async () => {
@@ -53,7 +53,7 @@ export async function buildCaptures(context: WarmContext & { kept_max: number },
   }
 }
 
-/** A reconcile pass finds files that an interrupted process leaves. */
+/** Deletes captures that are no longer needed. A reconcile pass finds files that an interrupted process leaves behind. */
 async function removeForgotten({ db, host, ids, cell_id, kept_max }: WarmContext & { kept_max: number }): Promise<void> {
   const forgotten = await forgetCaptures(db, cell_id, kept_max)
   if (forgotten.length === 0) return

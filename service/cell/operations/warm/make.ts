@@ -27,7 +27,7 @@ export type WarmContext = Pick<CellContext, 'cell_id' | 'db' | 'clock' | 'ids' |
 
 type WarmError = NonNullable<WarmVersion['error']>
 
-/** The failure lasts: opens start cold, and the version shows the error. */
+/** A lasting failure: opens start cold, and the version shows the error. */
 class CannotWarm extends Error {
   readonly error: WarmError
   constructor(error: WarmError) {
@@ -37,7 +37,8 @@ class CannotWarm extends Error {
 }
 
 /**
- * The machine starts without inputs and secrets. Removes first what an earlier attempt has left: it may run again from any point.
+ * Makes a capture of a machine without inputs and secrets. Removes the remains of an earlier attempt first, so this may run again from
+ * any point.
  * @returns false: no capacity yet
  * @throws errors that do not concern the version: the caller tries again
  */
@@ -165,11 +166,11 @@ function speaking({ ids }: WarmContext, { id }: RequestedCapture, fence: number)
   return (step) => ({ subject: buildSubject(id), operation_id, step, epoch: 1, fence })
 }
 
-/** undefined: another attempt may succeed. */
+/** @returns the lasting error of the version; undefined if another attempt may succeed */
 function whyNot(error: unknown): WarmError | undefined {
   if (error instanceof CannotWarm) return error.error
   if (error instanceof AgentFailure) return said(null, 'no_answer', 'The machine does not answer any more: its memory may not suffice')
-  // A full pool outlasts the minute until the next pass, which would start the machine in vain.
+  // A full pool is a lasting error: it outlasts the minute until the next pass, which would start the machine in vain.
   const may_pass = ['unreachable', 'no_capacity', 'fenced']
   if (!(error instanceof HostFailure) || may_pass.includes(error.code)) return undefined
   return said(null, 'machine_failed', error.message)

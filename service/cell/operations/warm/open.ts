@@ -10,7 +10,10 @@ import type { MachineRow } from '../../machines/machine-row-store.ts'
 import { fitOf, whyCold, type Capture } from './rules.ts'
 import { discardCapture, noteUsed, readWarmFacts, requestCapture, type WarmFacts } from './store.ts'
 
-/** Under a new identity, as a fork. An unusable capture makes the open start cold, not fail. @returns whether it was restored */
+/**
+ * Restores a capture under a new identity, like a fork. An unusable capture makes the open start cold, not fail. @returns whether it was
+ * restored
+ */
 export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Promise<boolean> {
   if (seen.startup?.state !== 'pending' || seen.disk !== null) return false
   const facts = await readWarmFacts(job.cell.db, seen.id, job.cell.cell_id)
@@ -27,7 +30,7 @@ export async function openWarm(job: Job, seen: MachineRow, end: RunningEnd): Pro
 
 type Usable = Pick<Capture, 'id'> & { checkpoint_id: string }
 
-/** Requests a missing capture for later opens. */
+/** Returns a usable capture, and requests a missing one for later opens. */
 async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Promise<Usable | null> {
   const { capture, version_id, organization_id, project_id } = facts
   const fit = fitOf(capture, seen, facts.engine)
@@ -39,10 +42,10 @@ async function captureFor({ cell }: Job, seen: MachineRow, facts: WarmFacts): Pr
   return fit === 'fits' ? { id: capture.id, checkpoint_id: capture.checkpoint_id } : null
 }
 
-/** With any other error, a cold start fails as well. */
+/** Errors of the capture, after which the open starts cold. With any other error, a cold start would fail as well. */
 const SPOILT: readonly HostFailureCode[] = ['not_found', 'checkpoint_corrupt', 'checkpoint_incompatible', 'layer_missing', 'restore_failed']
 
-/** null: it cannot be restored. */
+/** @returns null if the capture cannot be restored */
 async function restoreCapture(job: Job, seen: MachineRow, capture: Usable): Promise<Machine | null> {
   const { cell } = job
   await failpoint('warm.W4')
@@ -64,7 +67,7 @@ async function commitWarm(job: Job, seen: MachineRow, machine: Machine, capture:
     return await commitRunning(job, seen, machine, end, { boots: false, is_ready: true })
   } catch (error) {
     if (!(error instanceof Refused)) throw error
-    // The restored machine ended at once, as the next would: the retry starts cold.
+    // The restored machine ended at once, and the next one would too. The capture is discarded, so the retry starts cold.
     await discardCapture(job.cell.db, capture, job.cell.clock.now())
     throw new Error('A warm machine ended while it was being restored', { cause: error })
   }

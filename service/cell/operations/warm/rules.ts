@@ -25,7 +25,7 @@ export interface Capture {
 
 export type Cold = 'not_new' | 'purpose' | 'disk_layout' | 'volumes' | 'inputs' | 'secrets'
 
-/** null: a machine that started up before the workspace existed is as good as its own. */
+/** The reason why a workspace must start cold. null: a machine that started up before the workspace existed is as good as its own. */
 export function whyCold(one: WarmCandidate): Cold | null {
   const needed = new Set(inputsForStartup(one.settings))
   if (one.ownership_epoch !== 0) return 'not_new' // an open after a reset starts blank
@@ -40,7 +40,7 @@ export function whyCold(one: WarmCandidate): Cold | null {
 
 export type Fit = 'fits' | 'smaller' | 'stale' | 'missing'
 
-/** `stale`: of another engine or agent; it is made again. */
+/** `stale`: made for another engine or agent, so the capture is made again. */
 export function fitOf(capture: Capture | null, { ceilings }: Pick<WarmCandidate, 'ceilings'>, engine: string | null): Fit {
   if (capture?.state !== 'ready' || capture.checkpoint_id === null || capture.resources === null) return 'missing'
   if (capture.engine !== engine || capture.agent_protocol !== AGENT_PROTOCOLS.current) return 'stale'

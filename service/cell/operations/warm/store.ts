@@ -15,7 +15,7 @@ export interface WarmFacts extends Pick<WarmCandidate, 'purpose' | 'inputs' | 's
   capture: Capture | null
 }
 
-/** undefined: its version is not warm. */
+/** @returns undefined if the version of the workspace is not warm */
 export async function readWarmFacts(db: Db, workspace_id: string, cell_id: string): Promise<WarmFacts | undefined> {
   const { rows } = await sql<WarmFacts>`
     select w.purpose, w.inputs, w.organization_id, w.project_id, v.id as version_id, v.settings, n.engine,
@@ -38,7 +38,7 @@ export interface NewCapture {
   project_id: string
 }
 
-/** A recent failure is not retried. */
+/** Requests a capture, but does not retry a recent failure. */
 export async function requestCapture(db: Db, one: NewCapture, now: Date): Promise<void> {
   const before = new Date(now.getTime() - LIMITS.warm.retry_seconds * 1000)
   await sql`
@@ -48,7 +48,7 @@ export async function requestCapture(db: Db, one: NewCapture, now: Date): Promis
       where template_captures.state = 'failed' and template_captures.updated_at < ${before}`.execute(db)
 }
 
-/** Changes nothing if a new one has begun. */
+/** Requests the capture again, unless a newer one has begun. */
 export async function discardCapture(db: Db, { id, checkpoint_id }: Pick<Capture, 'id' | 'checkpoint_id'>, now: Date): Promise<void> {
   await sql`
     update template_captures set state = 'wanted', checkpoint_id = null, size_bytes = null, updated_at = ${now}
@@ -65,7 +65,7 @@ export interface RequestedCapture extends NewCapture {
   created_at: Date
 }
 
-/** Also one that a dead process has begun. */
+/** The next capture to make, including one that a dead process has begun. */
 export async function nextWanted(db: Db, cell_id: string, passed_over: readonly string[]): Promise<RequestedCapture | undefined> {
   const { rows } = await sql<RequestedCapture>`
     select c.id, c.version_id, c.cell_id, c.organization_id, c.project_id, c.created_at, v.layers, v.settings
@@ -75,7 +75,7 @@ export async function nextWanted(db: Db, cell_id: string, passed_over: readonly 
   return rows[0]
 }
 
-/** @returns the fence of this attempt; undefined: no longer wanted */
+/** @returns the fencing token of this attempt, or undefined if the capture is no longer wanted */
 export async function beginCapture(db: Db, id: string, now: Date): Promise<number | undefined> {
   const { rows } = await sql<{ fence: number }>`
     update template_captures set state = 'making', updated_at = ${now} where id = ${id} and state in ('wanted', 'making')
@@ -91,7 +91,7 @@ export interface Captured {
   size_bytes: number
 }
 
-/** @returns false: another attempt is under way, or it is not wanted */
+/** @returns false if another attempt runs, or the capture is no longer wanted */
 export async function commitCapture(db: Db, id: string, fence: number, made: Captured, now: Date): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql`
@@ -124,7 +124,7 @@ export async function forgetCaptures(db: Db, cell_id: string, kept_max: number):
   return rows.map(({ id }) => id)
 }
 
-/** Without a build there is no project for a capture: the first open requests it. */
+/** Warm versions without a capture. A version without a build has no project for a capture, so its first open requests it. */
 export async function listUnmade(db: Db, cell_id: string, limit: number): Promise<Omit<NewCapture, 'id' | 'cell_id'>[]> {
   const { rows } = await sql<Omit<NewCapture, 'id' | 'cell_id'>>`
     select v.id as version_id, b.organization_id, b.project_id

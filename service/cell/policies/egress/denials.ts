@@ -69,7 +69,7 @@ function nameOf({ protocol, address, name, port, first_at }: HostDenial): string
   return JSON.stringify([protocol, address ?? name, port, Date.parse(first_at), first_at])
 }
 
-/** A guest chooses the names: keep visible ASCII only. */
+/** A guest chooses the names, so only visible ASCII is stored. */
 function printable(denial: HostDenial): HostDenial {
   return { ...denial, name: denial.name?.replaceAll(/[^\x21-\x7e]/g, '?').slice(0, NAME_CHARACTERS_MAX) ?? null }
 }

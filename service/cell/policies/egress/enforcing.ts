@@ -20,8 +20,8 @@ interface Enforcing {
 }
 
 /**
- * The host's response to a start acknowledges the policy for that epoch. Executions acknowledge nothing, and machines of other kinds bring
- * their own policy.
+ * Adds the policy to each start and restore. The host's response acknowledges the policy for that epoch.
+ * Executions acknowledge nothing, and machines of other kinds bring their own policy.
  */
 export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
   const { book } = context
@@ -31,7 +31,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
       const { id } = request.subject
       const egress = await policyOf(context.db, id)
       const machine = await verb(egress === null ? request : { ...request, egress })
-      // A policy change during the start reached no machine.
+      // A policy change during the start reached no machine, so the machine is compared again.
       if ((await policyOf(context.db, id))?.revision !== egress?.revision) book.stale(id)
       return machine
     }
@@ -40,7 +40,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
     const egress = await policyOf(context.db, request.subject.id)
     const machine = await verb(egress === null ? request : { ...request, egress })
     await note(context, machine)
-    // A repeated command gets its first response, with the older policy.
+    // A repeated command gets its first response, with the older policy, so the machine is compared again.
     if (machine.egress !== undefined && machine.egress.revision !== (egress?.revision ?? EGRESS_DEFAULT)) book.stale(machine.subject.id)
     return machine
   }
@@ -53,7 +53,7 @@ export function enforcing(host: MachineHost, context: Enforcing): MachineHost {
       return counters
     },
   }
-  // Through the prototype a replaced method is found.
+  // The host is the prototype, so that a method replaced later is used.
   return Object.assign(Object.create(host) as MachineHost, own)
 }
 
@@ -61,7 +61,7 @@ export function reportedPolicyOf({ subject, epoch, fence, egress }: Machine): Re
   return egress === undefined ? null : { workspace_id: subject.id, epoch, fence, ...egress }
 }
 
-/** @returns null for the default policy: the host allows all egress by itself */
+/** @returns null for the default policy, because the host allows all egress without a policy */
 async function policyOf(db: Db, workspace_id: string): Promise<HostEgress | null> {
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
   const egress = facts === undefined ? null : hostEgress(effectiveOf(facts))

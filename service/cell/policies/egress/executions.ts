@@ -8,7 +8,7 @@ import { hostEgress } from './enforcing.ts'
 import type { EgressReconcilerContext } from './reconciler.ts'
 import { type ExecutionMachine, executionsOf } from './store.ts'
 
-/** Commands are short: no row acknowledges their policies. */
+/** No row acknowledges policies of executions, because commands are short. */
 export interface ExecutionPolicies {
   /** @param of null: all workspaces */
   changed(of: { workspace_ids: readonly string[] } | { project_id: string } | null): Promise<void>
@@ -21,7 +21,7 @@ const AGAIN_MS = 500
 export function executionPolicies(context: EgressReconcilerContext, signal: AbortSignal): ExecutionPolicies {
   const { cell_id, db, log } = context
   const last = new Map<string, Promise<void>>()
-  /** An older policy cannot be applied last. */
+  /** One change at a time: the last one applied must be the newest policy. */
   const inTurn = (machine: ExecutionMachine): Promise<void> => {
     const { workspace_id } = machine
     const next = (last.get(workspace_id) ?? Promise.resolve())
@@ -50,7 +50,7 @@ export function executionPolicies(context: EgressReconcilerContext, signal: Abor
   }
 }
 
-/** The execution's own fencing token interrupts no other operation. After a failure the next comparison retries. */
+/** Uses the execution's own fencing token, which interrupts no other operation. After a failure the next comparison retries. */
 async function bring(
   { db, ids, host }: EgressReconcilerContext,
   { workspace_id, epoch, fence }: ExecutionMachine,
@@ -65,7 +65,7 @@ async function bring(
       return
     } catch (error) {
       if (!(error instanceof HostFailure)) throw error
-      // It has ended, was replaced, or has not started; its start reads the policy again.
+      // No retry: the execution has ended, was replaced, or has not started. Its start reads the policy again.
       if (error.code === 'fenced' || error.code === 'not_running' || error.code === 'not_found') return
       if (tries >= TRIES_MAX) throw error
       await setTimeout(AGAIN_MS, undefined, { signal }).catch(() => undefined)

@@ -5,9 +5,9 @@ export interface ObservedPolicies {
   all(): ReportedPolicy[]
   put(said: ReportedPolicy): void
   drop(workspace_id: string): void
-  /** A machine that starts during an inventory is in the next: only one that is missing in two in a row is dropped. */
+  /** Drops machines that are missing in two inventories in a row. One is not enough, because a machine may start during the inventory. */
   dropMissing(present: ReadonlySet<string>): void
-  /** Its policy may be older than a concurrent change. */
+  /** While a machine starts, its policy may be older than a concurrent change. */
   starting(workspace_id: string): Disposable
   stale(workspace_id: string): void
   /** Only the newest listener is called. */

@@ -29,7 +29,7 @@ export interface EgressReconcilerContext {
 }
 
 export interface EgressReconciler {
-  /** Takes over the host's report and fixes differences. */
+  /** Stores the policies that the host reports, and fixes differences. */
   compare(inventory: Inventory): Promise<void>
   /** Resolves when all changes known before this call are applied to the machines of the workspace or project. */
   settled(of: { workspace_id: string } | { project_id: string }): Promise<void>
@@ -126,9 +126,9 @@ function reconcileAll(state: ReconcilerState, workspace_ids: readonly string[]):
       continue
     }
     const asked = { again: false, done: Promise.withResolvers<void>() }
-    asked.done.promise.catch(() => undefined) // a caller may not wait for it
+    asked.done.promise.catch(() => undefined) // no caller may be waiting for the rejection
     state.working.set(id, asked)
-    void reconcileOne(state, id, asked) // it logs and retries its own errors
+    void reconcileOne(state, id, asked) // not awaited: reconcileOne logs and retries its own errors
   }
 }
 
@@ -136,7 +136,7 @@ async function reconcileOne(state: ReconcilerState, workspace_id: string, asked:
   const { context, observed, signal, working, limited } = state
   for (let later_ms = LATER_MS_MIN; !signal.aborted;) {
     asked.again = false
-    await observed.started(workspace_id) // its start may have read an older policy
+    await observed.started(workspace_id) // waits for a start under way, which may have read an older policy
     const outcome = await limited(() => settle(context, observed, workspace_id)).catch((error: unknown): SettleResult => {
       context.log.warn({ workspace_id, err: error }, 'a machine does not have its policy yet')
       return 'later'
@@ -150,7 +150,7 @@ async function reconcileOne(state: ReconcilerState, workspace_id: string, asked:
     await setTimeout(outcome === 'soon' ? SOON_MS : later_ms, undefined, { signal }).catch(() => undefined)
     if (outcome === 'later') later_ms = Math.min(later_ms * 2, LATER_MS_MAX)
   }
-  // A caller that waits must not wait for ever: the next process of this cell answers it.
+  // Rejects, so that a caller does not wait for ever. The next process of this cell applies the policy.
   working.delete(workspace_id)
   asked.done.reject(new Error('the cell no longer acts'))
 }
@@ -172,12 +172,12 @@ async function settled(state: ReconcilerState, of: { workspace_id: string } | { 
   await Promise.all(ids.flatMap((id) => working.get(id)?.done.promise ?? []))
 }
 
-/** Read through a function, since other calls set it during the awaits. */
+/** Reads `again` through a function, because other calls set it during the awaits. */
 function isAskedAgain({ again }: { again: boolean }): boolean {
   return again
 }
 
-/** Machines whose policy differs from the wanted one, or whose row is not up to date. */
+/** @returns machines whose policy differs from the wanted one, or whose row is outdated. */
 async function readOutdatedPolicies(db: Db, machines: ReportedPolicy[]): Promise<string[]> {
   const found: string[] = []
   for (let at = 0; at < machines.length; at += FACTS_A_STATEMENT) {
@@ -193,7 +193,7 @@ async function readOutdatedPolicies(db: Db, machines: ReportedPolicy[]): Promise
 async function settle(context: EgressReconcilerContext, observed: ObservedPolicies, workspace_id: string): Promise<SettleResult> {
   const { db, clock } = context
   const said = observed.get(workspace_id)
-  if (said === undefined) return 'done' // its next start reads the policy
+  if (said === undefined) return 'done' // no machine runs: its next start reads the policy
   const [facts] = await readEgressFacts(readerOf(db), [workspace_id])
   if (facts === undefined || facts.ownership_epoch > said.epoch) return 'done' // the machine has no owner any more
   const wanted = effectiveOf(facts)
@@ -234,8 +234,9 @@ async function applyPolicy(
 }
 
 /**
- * Returns a fencing token that the host accepts and that interrupts no operation. It is drawn before the look for an operation, so that a
- * later operation has a higher one. An operation that holds the workspace lends its own.
+ * Returns a fencing token that the host accepts and that interrupts no operation.
+ * It is drawn before the check for an operation, so that a later operation has a higher token. If an operation holds the workspace, its own
+ * token is used.
  * @returns null after it waited for a parking transition
  */
 async function fencingTokenFor({ db, parking }: EgressReconcilerContext, workspace_id: string): Promise<number | null> {
@@ -250,7 +251,7 @@ function meets({ revision, state }: ReportedPolicy, wanted: string): boolean {
   return revision === wanted && state === 'enforced'
 }
 
-/** The fencing token may differ within an epoch: a machine that woke up is the same one. */
+/** Compares no fencing tokens, since they may differ within an epoch: a machine that woke up is the same machine. */
 function isWritten({ acknowledged }: EgressFacts, { epoch, revision, state }: ReportedPolicy): boolean {
   return acknowledged?.epoch === epoch && acknowledged.revision === revision && acknowledged.state === state
 }

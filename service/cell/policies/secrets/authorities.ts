@@ -12,7 +12,7 @@ export interface KnownAuthority extends Authority {
   id: string
 }
 
-/** An authority is made when the first secret with hosts is used. */
+/** Creates the authority when the first secret with hosts is used. */
 export interface Authorities {
   of(workspace_id: string): Promise<KnownAuthority>
 }

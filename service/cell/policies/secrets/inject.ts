@@ -16,7 +16,7 @@ interface PutInDeps {
 }
 
 /**
- * Nothing is kept here.
+ * The values are not stored in this process.
  * @returns null if there is no machine of this epoch
  */
 export async function secretsToInject(deps: PutInDeps, workspace_id: string, epoch: number): Promise<ProxyAnswer | null> {

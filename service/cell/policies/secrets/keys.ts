@@ -7,7 +7,7 @@ import type { Db } from '../../../db/database.ts'
 import type { Clock } from '../../../lib/clock.ts'
 
 export interface SecretKeysDeps {
-  /** Only the cell's user can enter it. All cells of an installation have the same files. */
+  /** Folder of the key files, which only the cell's user can enter. All cells of an installation have the same files. */
   directory: string
   command: string
   db: Db
@@ -17,7 +17,7 @@ export interface SecretKeysDeps {
 
 const READ_MS = 1000
 
-/** The first cell of an installation makes the first key. */
+/** The first cell of an installation creates the first key. */
 export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
   const { directory, command, db, clock, log } = deps
   const folder = sealingFolder(directory, command === '' ? null : commandKeyWrapper(command), (name, error) =>
@@ -32,7 +32,7 @@ export async function openSecretKeys(deps: SecretKeysDeps): Promise<Opener> {
   return { open: async (subject, value) => openerOf([await keyOf(value.key_id)]).open(subject, value) }
 }
 
-/** A failed key is tried again, since an operator may have restored its file. */
+/** A key that failed is read again, since an operator may have restored its file. */
 function keysIn(folder: SealingFolder, clock: Clock): (key_id: string) => Promise<SealingKey> {
   const known = new Map<string, { key: Promise<SealingKey>; asked_ms: number; is_lost: boolean }>() // bounded by the keys of rows
   const open = async (key_id: string): Promise<SealingKey> => {

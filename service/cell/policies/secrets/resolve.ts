@@ -14,7 +14,7 @@ import type { Authorities, KnownAuthority } from './authorities.ts'
 import { createTrust, type Trust } from './trust.ts'
 import { findSecrets, type FoundSecret, type SecretLookup } from './store.ts'
 
-/** Finds secret values for commands and terminals. They are stored nowhere. */
+/** Finds secret values for commands and terminals. The values are stored nowhere. */
 export interface Secrets {
   trust: Trust
   /**
@@ -22,14 +22,14 @@ export interface Secrets {
    * @throws if a named secret may not be used
    */
   valuesFor(workspace: SecretLookup & { has_secrets: boolean }, tool: 'exec' | 'pty', names: readonly string[]): Promise<ResolvedSecrets>
-  /** The one secret that a clone names. A token with `git` can send it anywhere, so the secret's own terms must allow `git`. */
+  /** @returns the secret that a clone names. A token with `git` can send it anywhere, so the secret's own terms must allow `git`. */
   valueForGit(workspace: SecretLookup, name: string): Promise<ResolvedSecret>
   /** Authority that git must trust, because the proxy terminates connections to hosts of bound secrets. null: there are none. */
   authorityForGit(workspace: SecretLookup & { has_secrets: boolean }): Promise<KnownAuthority | null>
 }
 
 export interface ResolvedSecret {
-  /** With an authority it is a placeholder: the proxy injects the value on the way to the secret's hosts only. */
+  /** With an authority this is a placeholder: the proxy replaces it with the value, on the way to the secret's hosts only. */
   value: string
   authority: KnownAuthority | null
 }
@@ -101,7 +101,7 @@ async function authorityForGit(state: SecretsState, workspace: Workspace): Promi
   return is_led ? authorityOf(state, workspace) : null
 }
 
-/** Reads the database each time, so that a new binding counts at once. During an outage workspaces without secrets continue. */
+/** Reads the database each time, so that a new binding applies at once. During an outage only workspaces without secrets continue. */
 async function find({ reads }: SecretsState, workspace: Workspace, names: readonly string[]): Promise<FoundSecret[]> {
   try {
     return await findSecrets(reads, workspace, names)
@@ -132,7 +132,7 @@ async function open(
   try {
     return await openFound(opener, secret)
   } catch (error) {
-    // The cause does not contain the value, which could not be opened.
+    // The cause may be logged: it cannot contain the value, which could not be opened.
     log.error({ err: error, workspace_id: workspace.id, secret_id, version, key_id }, 'a secret could not be opened')
     throw fail('dependency_unavailable', null, `The secret ${name} cannot be read at the moment`, { retry_after_seconds: 5 })
   }

@@ -11,7 +11,7 @@ const BUNDLE = '/etc/ssl/certs/ca-certificates.crt'
 const BUNDLE_BYTES_MAX = 4 << 20
 const MACHINES_MAX = 10_000
 
-/** For programs that ship their own authorities. */
+/** Variables for programs that use their own list of authorities. */
 export const TRUST_VARIABLES: Readonly<Record<string, string>> = {
   SSL_CERT_FILE: BUNDLE,
   CURL_CA_BUNDLE: BUNDLE,
@@ -53,7 +53,7 @@ export function createTrust(log: Logger): Trust {
   }
 }
 
-/** A bundle that the guest's tools rebuild needs the authority's own file. */
+/** Writes the authority's own file too, because the guest's tools rebuild the bundle from such files. */
 async function write(agent: AgentLink, certificate: string, bounds: CallBounds): Promise<void> {
   await put(agent, OWN_FILE, Buffer.from(certificate), bounds)
   const before = await bundleOf(agent, bounds)
@@ -66,7 +66,7 @@ async function put(agent: AgentLink, path: string, content: Buffer, bounds: Call
   await agent.writeFile(path, { create_parents: true, mode: '0644' }, Readable.from([content]), sent, bounds)
 }
 
-/** A template may have no public authorities. */
+/** @returns an empty bundle if the template has no public authorities. */
 async function bundleOf(agent: AgentLink, bounds: CallBounds): Promise<Buffer> {
   const { size } = await agent.statFile(BUNDLE, false, bounds).catch(() => ({ size: 0 }))
   if (size === 0) return Buffer.alloc(0)

@@ -4,7 +4,7 @@ import { answerText, parseAsk, type RevocationQuestion, type RevocationScope } f
 import type { Db } from '../../../db/database.ts'
 import type { Listener } from '../../../db/listen.ts'
 
-/** Resolves when all revocations that this process received before the call are in force in one part. */
+/** Resolves when one part of the cell enforces all revocations that this process received before the call. */
 export type Enforcer = (scope: RevocationScope) => Promise<unknown>
 
 export interface ConfirmingContext {
@@ -23,7 +23,7 @@ export function startConfirming({ cell_id, db, listener, log }: ConfirmingContex
         await Promise.all(enforcers.map((enforcer) => enforcer(scope)))
         await notifyConfirmed(db, answerText({ ...ask, by: `cell:${cell_id}` }))
       } catch (error) {
-        log.warn({ err: error, scope }, 'a revocation could not be confirmed') // the api asks again
+        log.warn({ err: error, scope }, 'a revocation could not be confirmed') // not retried here: the api asks again
       }
       if (newest.get(name) === ask) newest.delete(name)
     }

@@ -4,7 +4,7 @@ import type { LiveTable } from '../../machines/live-table.ts'
 import type { Ports } from '../../ports/ports.ts'
 import type { Enforcer } from './confirm.ts'
 
-/** The caches of principals need no entry: the notice itself drops them, before this process answers. */
+/** The caches of principals have no entry here: the notification itself clears them, before this process answers. */
 export function revocationEnforcers(parts: {
   table: Pick<LiveTable, 'settled'>
   engine: Pick<EgressReconciler, 'settled'>
@@ -12,7 +12,7 @@ export function revocationEnforcers(parts: {
 }): Enforcer[] {
   const { table, engine, ports } = parts
   return [
-    // The end of a workspace ends leases of ports.
+    // In this order, because the end of a workspace ends leases of ports.
     async () => {
       await table.settled()
       await ports.settled()

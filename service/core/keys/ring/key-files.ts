@@ -4,7 +4,10 @@ import { join } from 'node:path'
 
 const PRIVATE = 0o600
 
-/** Processes that start at once get the same content: the file is complete and synced before `link`, which fails where the name exists. */
+/**
+ * Processes that start at the same time get the same content: the file is complete and synced before `link`, which fails if the name
+ * exists.
+ */
 export async function readOrCreate(directory: string, name: string, make: () => Promise<Buffer> | Buffer): Promise<Buffer> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const path = join(directory, name)
@@ -15,7 +18,7 @@ export async function readOrCreate(directory: string, name: string, make: () => 
   try {
     await link(temporary, path)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // another process was first: its file is read below
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // another process created the file first, and it is read below
   } finally {
     await unlink(temporary)
   }
@@ -29,7 +32,7 @@ export async function replaceFile(directory: string, name: string, content: Buff
   await rename(temporary, path)
 }
 
-/** Creates the folder. */
+/** Creates the folder if it does not exist. */
 export async function filesIn(directory: string): Promise<{ name: string; written_at: Date }[]> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const names = await readdir(directory)

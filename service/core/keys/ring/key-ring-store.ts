@@ -25,7 +25,7 @@ export async function announceKey(db: Db, key: { purpose: Purpose; key_id: strin
     .execute()
 }
 
-/** The first write wins. */
+/** Only the first write has an effect. */
 export async function writeCheck(db: Db, purpose: Purpose, key_id: string, check_sha256: Buffer): Promise<void> {
   await db
     .updateTable('service_keys')

@@ -9,7 +9,7 @@ import { announceKey, listKeys, writeCheck, type KeyRow } from './key-ring-store
 import { activeOf, FIRST_KEY_ID, PURPOSES, type Purpose } from './purposes.ts'
 
 export interface KeyRing {
-  /** Begins with the id of the active key. */
+  /** @returns the signature, which begins with the id of the active key. */
   sign(bytes: number, ...parts: (string | Buffer)[]): Buffer
   verifies(signed: Buffer, bytes: number, ...parts: (string | Buffer)[]): boolean
 }
@@ -19,7 +19,7 @@ export interface KeyRings extends Record<Purpose, KeyRing> {
 }
 
 export interface KeyRingDeps {
-  /** Only the api's user can enter it. All api processes share it. */
+  /** Only the api's user can enter this folder. All api processes share it. */
   directory: string
   db: Db
   listener: Pick<Listener, 'on'>
@@ -35,7 +35,7 @@ interface RingKey {
 
 const SECRET_BYTES = 32
 const KEY_ID_BYTES = 4
-/** Of installations older than the key ring. */
+/** The secret of installations that are older than the key ring. */
 const UNVERSIONED_FILE = 'service-secret'
 const FILE = /^(cursor|idempotency)\.([0-9a-f]{8})\.key$/
 const RETRY_MS = 1000
@@ -44,7 +44,7 @@ export async function openKeyRings(deps: KeyRingDeps): Promise<KeyRings> {
   await announceFiles(deps)
   const rings = new Map<Purpose, RingKey[]>()
   for (const purpose of PURPOSES) rings.set(purpose, await readRing(deps, purpose))
-  await dropFile(deps.directory, UNVERSIONED_FILE) // the first keys derive from it
+  await dropFile(deps.directory, UNVERSIONED_FILE) // the first keys have been derived from this file
   let reading: Promise<void> = Promise.resolve()
   let retry: NodeJS.Timeout | undefined
   const readAgain = () => {
@@ -93,7 +93,7 @@ function macOf(secret: Buffer, bytes: number, parts: (string | Buffer)[]): Buffe
   return mac.digest().subarray(0, bytes)
 }
 
-/** The database may be restored from an older backup. */
+/** A database restored from an older backup lacks the rows of newer keys. */
 async function announceFiles({ directory, db, clock }: KeyRingDeps): Promise<void> {
   for (const { name, written_at } of await filesIn(directory)) {
     const [, purpose, key_id] = FILE.exec(name) ?? []
@@ -117,7 +117,7 @@ async function readRing(deps: KeyRingDeps, purpose: Purpose): Promise<RingKey[]>
   return readRing(deps, purpose)
 }
 
-/** A new secret under the id of a lost key would not restore its signatures. */
+/** A lost secret is not replaced: a new one under the same id would not verify the old signatures. */
 async function secretOf({ directory, db, logger }: KeyRingDeps, row: KeyRow): Promise<Buffer | null> {
   const { purpose, key_id, check_sha256, retired_at } = row
   const name = `${purpose}.${key_id}.key`
@@ -138,7 +138,7 @@ async function secretOf({ directory, db, logger }: KeyRingDeps, row: KeyRow): Pr
   return secret
 }
 
-/** The first key derives from the secret before the ring, if there is one. */
+/** The first key is derived from the secret of older installations, if there is one. */
 async function firstSecret(directory: string, purpose: Purpose, key_id: string): Promise<Buffer> {
   const before = key_id === FIRST_KEY_ID ? await readExisting(join(directory, UNVERSIONED_FILE)) : null
   return before === null ? randomBytes(SECRET_BYTES) : createHmac('sha256', before).update(purpose).digest()

@@ -10,24 +10,24 @@ import {
 } from 'jose'
 import { readOrCreate } from './key-files.ts'
 
-/** A value cannot be copied into another row: opening it under another identity fails. */
+/** The row of a value. A value that was copied into another row cannot be opened. */
 export interface SealedSubject {
   purpose: string
-  /** As 'secret_versions/<uuid>/3'. */
+  /** For example 'secret_versions/<uuid>/3'. */
   row: string
 }
 
-/** It holds only the public key, so it cannot open values. */
+/** Seals values with the public key alone, so it cannot open them. */
 export interface Sealer {
   seal(subject: SealedSubject, value: Buffer): Promise<SealedValue>
 }
 
-/** Throws where the subject differs or the value was changed. */
+/** Opens values. Throws if the subject differs or the value was changed. */
 export interface Opener {
   open(subject: SealedSubject, value: SealedValue): Promise<Buffer>
 }
 
-/** `key_id` is also a column of its own: rows that need a key are counted by it. */
+/** `key_id` is repeated in a column of its own, by which the rows that need a key are counted. */
 export interface SealedValue {
   key_id: string
   /** A compact JWE. */
@@ -45,7 +45,7 @@ export interface SealingKey {
 const AGREEMENT = 'ECDH-ES'
 const CIPHER = 'A256GCM'
 const CURVE = 'P-256'
-/** In the protected header, which the cipher authenticates. */
+/** Name of the subject in the protected header, which the cipher authenticates. */
 const SUBJECT = 'berth_subject'
 
 export async function openSealingKey(directory: string, name: string): Promise<SealingKey> {

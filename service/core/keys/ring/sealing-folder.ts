@@ -18,7 +18,7 @@ export interface KeyFile {
 }
 
 export interface SealingFolder {
-  /** An invalid file is skipped. */
+  /** Lists the valid files; an invalid file is skipped. */
   files(): Promise<KeyFile[]>
   make(name: string): Promise<KeyFile>
 }
@@ -53,7 +53,7 @@ async function newWrapped(file: string, wrapping: KeyWrapper): Promise<Buffer> {
   const text = await newKeyText()
   const { key_id } = await sealingKeyOf(file, text)
   const wrapped = await wrapping.wrap(text)
-  // A program that cannot unwrap its own output would lose every secret at the next start.
+  // Checked before use: a program that cannot unwrap its own output would lose every secret at the next start.
   if (!(await wrapping.unwrap(wrapped)).equals(text)) throw new Error('What was wrapped is unwrapped as something else')
   return Buffer.from(`${JSON.stringify({ key_id, wrapped: wrapped.toString('base64') })}\n`)
 }
@@ -76,7 +76,7 @@ async function keyFileOf(file: string, content: Buffer, wrapping: KeyWrapper | n
   }
 }
 
-/** The doctor only reads, and creates nothing. */
+/** Does not create the folder, because the doctor must only read. */
 async function namesIn(directory: string): Promise<string[]> {
   try {
     return await readdir(directory)

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** A copy of the folder is useless without the key service. */
+/** An external key service: a copy of the folder is useless without it. */
 export interface KeyWrapper {
   wrap(key: Buffer): Promise<Buffer>
   unwrap(wrapped: Buffer): Promise<Buffer>
@@ -10,10 +10,10 @@ export interface KeyWrapper {
 const ANSWER_MS = 20_000
 const ANSWER_BYTES_MAX = 64 * 1024
 const COMPLAINT_CHARACTERS_MAX = 500
-/** The service's own environment contains the database password. */
+/** Not the service's own environment, which contains the database password. */
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
 
-/** The program reads the input from stdin, and writes the result to stdout. */
+/** Runs a program that reads the input from stdin, and writes the result to stdout. */
 export function commandKeyWrapper(program: string, answer_ms: number = ANSWER_MS): KeyWrapper {
   const run = (verb: 'wrap' | 'unwrap') => (given: Buffer) => answerOf(program, verb, given, answer_ms)
   return { wrap: run('wrap'), unwrap: run('unwrap') }
@@ -21,7 +21,7 @@ export function commandKeyWrapper(program: string, answer_ms: number = ANSWER_MS
 
 async function answerOf(program: string, verb: string, given: Buffer, answer_ms: number): Promise<Buffer> {
   const failed = (why: string) => new Error(`${program} ${verb}: ${why}`)
-  // The program's children are killed with it.
+  // Detached, so that the program's children are killed with it.
   const child = spawn(program, [verb], { env: ENVIRONMENT, detached: true, stdio: ['pipe', 'pipe', 'pipe'] })
   const end = () => {
     try {
@@ -41,7 +41,7 @@ async function answerOf(program: string, verb: string, given: Buffer, answer_ms:
     child.stderr.setEncoding('utf8').on('data', (part: string) => {
       if (complaint.length < COMPLAINT_CHARACTERS_MAX) complaint += part
     })
-    child.stdin.on('error', () => undefined) // the exit code says why it stopped reading
+    child.stdin.on('error', () => undefined) // the exit code tells why the program stopped reading
     child.stdin.end(given)
     const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
     const said = complaint.trim().slice(0, COMPLAINT_CHARACTERS_MAX)

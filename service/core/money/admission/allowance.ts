@@ -3,7 +3,7 @@ import { Value } from 'typebox/value'
 import type { DetailsOf } from '../../../../contract/details.ts'
 import { METER_UNITS, type Allowance } from '../../../../contract/schemas/spend.ts'
 
-/** App, "Reasons" of 402 allowance_exhausted. */
+/** Allowances with their meters (App, "Reasons" of 402 allowance_exhausted). */
 export const ALLOWANCES = {
   cpu_hours: { meter: 'cpu_seconds', unit: 'hours' },
   ram_gib_hours: { meter: 'memory_gib_seconds', unit: 'gib_hours' },
@@ -29,13 +29,13 @@ export const AllowanceState = Type.Object({
   ),
   resets_at: Type.Union([Type.String(), Type.Null()]),
   spend_cap: Type.Union([SpendCap, Type.Null()]),
-  /** The meters set and clear it. A state that an operator sets stays until an operator changes it. */
+  /** True: the meters set and clear this state. Absent: an operator set it, and only an operator changes it. */
   judged: Type.Optional(Type.Literal(true)),
 })
 export type AllowanceState = Static<typeof AllowanceState>
 
 const NOTHING: AllowanceState['exhausted'][number] = { allowance: 'cpu_hours', used_meter_units: 0, included_meter_units: 0 }
-/** The row cannot be parsed. */
+/** Used if the row cannot be parsed. */
 const UNMETERED: AllowanceState = {
   exhausted: [NOTHING],
   resets_at: null,

@@ -2,7 +2,7 @@ import type { ReasonOf } from '../../../../contract/errors.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 import { allowanceDetails } from './allowance.ts'
 
-/** null: no limit; a limit that is not set is in `missing_limits`. */
+/** A limit of null is unlimited. A limit that is not set is in `missing_limits`. */
 export interface Plan {
   slug: string
   concurrent_workspaces: number | null
@@ -11,7 +11,7 @@ export interface Plan {
   disk_gib: number | null
   missing_limits: readonly string[]
   refuses_starts: ReasonOf<'entitlement_required'> | null
-  /** Takes precedence over the plan's. */
+  /** The organization's own refusal, which takes precedence over the plan's. */
   organization_refuses_starts: ReasonOf<'entitlement_required'> | null
   grace_until: Date | null
   allowance_exhausted: ReasonOf<'allowance_exhausted'> | null
@@ -28,7 +28,7 @@ const ENTITLEMENT_MESSAGES: Record<string, string> = {
   operator_hold: 'The operator of this service has put starts on hold',
 }
 
-/** App, "Reasons" of 402; null: starts are allowed. */
+/** @returns the refusal of a start (App, "Reasons" of 402); null: starts are allowed. */
 export function startRefusal(plan: Plan): Failure | null {
   const reason = plan.organization_refuses_starts ?? plan.refuses_starts ?? (plan.missing_limits.length > 0 ? 'limits_missing' : null)
   if (reason !== null) return entitlementRefusal(plan, reason)

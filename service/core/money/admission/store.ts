@@ -36,7 +36,7 @@ export async function admitStart(tx: Tx, organization_id: string, workspace_id: 
   return plan
 }
 
-/** A workspace without a machine counts for no machine limit (Cell, "File-first workspace"). */
+/** Admits a workspace without a machine, to which no machine limit applies (Cell, "File-first workspace"). */
 export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> {
   const plan = await readPlan(tx, organization_id)
   const refused = startRefusal(plan)
@@ -48,7 +48,7 @@ export async function admitTree(tx: Tx, organization_id: string): Promise<Plan> 
 export const admitBuild = admitTree
 
 async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id: string) {
-  // Held until the transaction ends: two starts that count at once would both take the last permit.
+  // Held until the transaction ends. Otherwise two starts that count at the same time would both take the last permit.
   await sql`select pg_advisory_xact_lock(hashtextextended(${`admission:${organization_id}`}, 0))`.execute(tx)
   const { running } = await tx
     .selectFrom('workspaces as w')
@@ -59,7 +59,7 @@ async function tooMany(tx: Tx, plan: Plan, organization_id: string, workspace_id
     .where('w.deleted_at', 'is', null)
     .where('w.desired_state', '=', 'running')
     .where('w.mode', '=', 'processful')
-    // A failed workspace counts again as soon as an operation starts it.
+    // A failed workspace counts only while an operation holds it, which may start it.
     .where((e) => e.or([e('w.observed_state', '<>', 'failed'), e('h.operation_id', 'is not', null)]))
     .executeTakeFirstOrThrow()
   return concurrencyRefusal(plan, running)

@@ -16,7 +16,7 @@ import { invoiceLines, spansOf } from './terms.ts'
 const BATCH = 100
 const HOUR_MS = 3600_000
 
-/** The usage of a final period's last hour is in the ledger. */
+/** Periods before this time are final: the usage of their last hour is in the ledger. */
 export function finalThrough(now: Date): Date {
   return periodOf(new Date(now.getTime() - (LIMITS.usage.final_after_hours + 1) * HOUR_MS)).starts_at
 }
@@ -28,7 +28,8 @@ export interface Closing {
 }
 
 /**
- * Each organization and period has its own transaction, which locks nothing that a workspace needs. Several processes may run it at once.
+ * Each organization and period has its own transaction, which locks nothing that a workspace needs. Several processes may run this at the
+ * same time.
  */
 export async function closePeriods(db: Db, by: ChangeOrigin): Promise<Closing> {
   const through = finalThrough(by.now)
@@ -52,7 +53,7 @@ async function closeAll(db: Db, by: ChangeOrigin, organization_id: string, throu
   }
 }
 
-/** null: no period to close. */
+/** @returns null if there is no period to close. */
 async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, through: Date): Promise<number | null> {
   const before = await db.transaction().execute((tx) => lockBilled(tx, organization_id))
   const period = before === undefined ? null : nextPeriod(before, through)
@@ -72,7 +73,7 @@ async function closeNext(db: Db, by: ChangeOrigin, organization_id: string, thro
   return closed?.length ?? null
 }
 
-/** Earlier periods are never billed. */
+/** Billing begins with the latest final period. Earlier ones are never billed. */
 function nextPeriod({ billed_through }: BillingState, through: Date): Period | null {
   const period = periodOf(billed_through ?? new Date(through.getTime() - 1))
   return period.ends_at <= through ? period : null
@@ -86,7 +87,7 @@ async function drawRest(db: Db, organization_id: string, { terms, charged }: Bil
   await drawGrants(db, organization_id, { included: at_end, used, period, at: rangeOf(period).to })
 }
 
-/** null: another process has closed the period. */
+/** @returns null if another process has closed the period. */
 async function close(tx: ChangeTx, { ids, now }: ChangeOrigin, organization_id: string, period: Period) {
   const row = await lockBilled(tx, organization_id)
   if (row === undefined || (row.billed_through !== null && row.billed_through >= period.ends_at)) return null

@@ -20,7 +20,7 @@ export async function judgePayments(db: Db, by: ChangeOrigin): Promise<string[]>
   }
 }
 
-/** Most are already right: they need no transaction. */
+/** Checked before a transaction begins, because most organizations need no change. */
 function standingDiffers({ due_at, payment_refuses_starts, payment_grace_until }: StandingCheck, now: Date): boolean {
   const found = paymentStanding(due_at, now)
   return found.payment_refuses_starts !== payment_refuses_starts || found.payment_grace_until?.getTime() !== payment_grace_until?.getTime()

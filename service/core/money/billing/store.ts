@@ -42,7 +42,7 @@ export interface BillingState {
   terms: Terms
 }
 
-/** Locks out other processes that close its periods. Its workspaces do not wait for this lock. */
+/** Locks the organization against other processes that close its periods. Its workspaces do not wait for this lock. */
 export async function lockBilled(tx: Tx, id: string): Promise<BillingState | undefined> {
   const row = await tx
     .selectFrom('organizations as g')
@@ -93,7 +93,7 @@ export function lockInvoice(tx: Tx, id: string): Promise<InvoiceRow | undefined>
 
 export async function endInvoice(tx: ChangeTx, id: string, change: { state: 'paid'; paid_at: Date } | { state: 'void'; voided_at: Date }) {
   await tx.updateTable('invoices').set(change).where('id', '=', id).where('state', '=', 'open').execute()
-  // The payment service is told at once. The changed `tries` tells a process that pushes the invoice now.
+  // The payment service is notified without delay. The changed `tries` tells a process that pushes the invoice now.
   const at = 'paid_at' in change ? change.paid_at : change.voided_at
   await tx
     .updateTable('payment_invoices')

@@ -18,7 +18,7 @@ export interface Span {
   ends_at: Date
 }
 
-/** `until`: the organization's deletion; null: not deleted. */
+/** `until`: time of the organization's deletion; null: not deleted. */
 export interface Charged {
   from: Date
   until: Date | null
@@ -45,7 +45,7 @@ export function spansOf(
   return { spans, at_end: current }
 }
 
-/** The parts of a period add up exactly to the whole price. */
+/** The prices of all parts of a period add up exactly to the whole price. */
 export function proratedPrice(price_minor: number, { starts_at, ends_at }: Period, period: Period): number {
   const whole = BigInt(period.ends_at.getTime() - period.starts_at.getTime())
   const until = (at: Date) => (BigInt(price_minor) * BigInt(at.getTime() - period.starts_at.getTime())) / whole
@@ -57,7 +57,7 @@ export interface Overage {
   spend_cap_minor: number | null
 }
 
-/** Amounts of different currencies are never added. */
+/** Lines by currency: amounts of different currencies are never added. */
 export function invoiceLines(
   { spans, at_end }: { spans: readonly Span[]; at_end: Terms },
   { used, granted, period, overage }: { used: Units; granted: Granted; period: Period; overage: Overage },
@@ -95,7 +95,7 @@ function overageLines(
     : [...lines, { kind: 'cap', plan, ...times, allowance: null, units: null, unit_minor: null, amount_minor: -above }]
 }
 
-/** Between such neighbouring spans only an allowance changed. */
+/** Merges neighbouring spans between which only an allowance changed. */
 function mergedSpans(spans: readonly Span[]): Span[] {
   const all: Span[] = []
   for (const span of spans) {

@@ -7,7 +7,7 @@ export interface Reached {
   threshold_percent: number
 }
 
-/** A limit of 0 reaches none. */
+/** A limit of 0 has no thresholds. */
 export function reachedThresholds(facts: SpendFacts, thresholds_percent: readonly number[]): Reached[] {
   const { prices, used, granted, choice } = facts
   const cap = choice.overage_enabled ? capState(facts) : null

@@ -2,17 +2,17 @@ import { ALLOWANCE_NAMES, METER_UNITS, type Allowance } from '../../../../contra
 import type { Units } from '../../../../contract/schemas/usage.ts'
 import { ALLOWANCES } from '../admission/allowance.ts'
 
-/** null: unlimited. */
+/** Included units of each allowance; null: unlimited. */
 export type Included = Record<Allowance, number | null>
 
-/** Meter units, drawn in the period or still available. */
+/** Credits in meter units, drawn in the period or still available. */
 export type Granted = Record<Allowance, number>
 export const NO_GRANTS: Granted = { cpu_hours: 0, ram_gib_hours: 0 }
 
 export interface AllowanceUse {
   allowance: Allowance
   used_meter_units: number
-  /** Includes credits; null: unlimited. */
+  /** Includes the credits; null: unlimited. */
   included_meter_units: number | null
   granted_meter_units: number
 }

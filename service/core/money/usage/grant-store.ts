@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Reader, Tx } from '../../../db/reader.ts'
 import type { Draw, Grant } from './grants.ts'
 
-/** The oldest grant comes first. */
+/** Reads the grants, oldest first. */
 export function readGrants(reads: Reader, organization_id: string, period_starts_at: Date): Promise<Grant[]> {
   return reads.rows(
     'usage.grants',
@@ -18,12 +18,12 @@ export function readGrants(reads: Reader, organization_id: string, period_starts
   )
 }
 
-/** Two draws must not take the same units. */
+/** Two concurrent draws must not use the same units. */
 export async function lockGrants(tx: Tx, organization_id: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended('grants ' || ${organization_id}, 0))`.execute(tx)
 }
 
-/** The caller has called `lockGrants`. */
+/** The caller must have called `lockGrants`. */
 export async function writeDraws(tx: Tx, draws: readonly Draw[], period_starts_at: Date, drawn_at: Date): Promise<void> {
   await tx
     .insertInto('usage_grant_draws')

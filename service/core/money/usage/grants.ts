@@ -21,7 +21,7 @@ export function remainingOf(grant: Omit<Grant, 'drawn_in_period'>, at: Date): nu
   return is_good ? Math.max(0, granted_meter_units - drawn_meter_units) : 0
 }
 
-/** Draws of the period count even after the grant has ended. */
+/** Draws of the period are included even after the grant has ended. */
 export function grantedBy(grants: readonly Grant[], now: Date): Granted {
   const granted = { ...NO_GRANTS }
   for (const grant of grants) granted[grant.allowance] += grant.drawn_in_period + remainingOf(grant, now)

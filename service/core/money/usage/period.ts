@@ -4,13 +4,13 @@ export interface Period {
   ends_at: Date
 }
 
-/** The calendar month in UTC. */
+/** A billing period is a calendar month in UTC. */
 export function periodOf(now: Date): Period {
   const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()]
   return { starts_at: new Date(Date.UTC(year, month)), ends_at: new Date(Date.UTC(year, month + 1)) }
 }
 
-/** Queries include the hour of `to`. */
+/** Ends before `ends_at`, because queries include the hour of `to`. */
 export function rangeOf({ starts_at, ends_at }: Period): { from: Date; to: Date } {
   return { from: starts_at, to: new Date(ends_at.getTime() - 1) }
 }

@@ -5,11 +5,11 @@ import { SAMPLES, type SubjectKind } from './store.ts'
 
 export interface Difference {
   /**
-   * entries: ledger with samples. hours: hourly sums with the ledger. open: sums of open hours with samples. counters: samples with the
-   * machines' counters.
+   * What was compared. entries: ledger with samples. hours: hourly sums with the ledger. open: sums of open hours with samples. counters:
+   * samples with the machines' counters.
    */
   kind: 'entries' | 'hours' | 'open' | 'counters'
-  /** Of a workspace or volume; of an organization where sums are compared. */
+  /** Id of a workspace or volume; of an organization where sums are compared. */
   id: string
   hour: Date | null
   meter: string

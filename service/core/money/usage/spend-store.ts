@@ -4,16 +4,16 @@ import type { Reader } from '../../../db/reader.ts'
 import type { Prices, OveragePolicy } from './spend.ts'
 
 export interface SpendRow extends Prices, OveragePolicy {
-  /** 0: no policy was ever set. */
+  /** 0: a policy was never set. */
   version: number
   changed_at: Date | null
   past_due: boolean
   allowance_exhausted: ReasonOf<'allowance_exhausted'> | null
-  /** null: the defaults. */
+  /** null: the default thresholds apply. */
   thresholds_percent: number[] | null
 }
 
-/** For organizations as g, plans as p, and spend_policies left-joined as s. */
+/** Columns of SpendRow, for organizations as g, plans as p, and spend_policies left-joined as s. */
 export const SPEND_COLUMNS = `g.allowance_exhausted, p.cpu_hours, p.ram_gib_hours, p.currency, p.price_minor, p.cpu_hour_minor, p.ram_gib_hour_minor,
   coalesce(s.overage_enabled, false) as overage_enabled, s.spend_cap_minor, s.enabled_in, coalesce(s.version, 0) as version, s.changed_at,
   (select t.thresholds_percent from spend_alert_settings t where t.organization_id = g.id) as thresholds_percent,

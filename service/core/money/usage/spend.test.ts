@@ -73,7 +73,7 @@ test("the cap never exceeds the plan's price, and charges stay due when overage 
 })
 
 test('the projection is the time at which the average usage reaches the cap, and null after the period', () => {
-  // Half of the period used 80 of 160 hours. 10 are free, so 100 charged hours are reached at 110.
+  // Half of the period used 80 hours, so 160 are projected. With 10 free hours, 100 charged hours are reached at 110.
   const reach = projectedReach(facts(80 * 3600), 1000, NOW)
   const at = PERIOD.starts_at.getTime() + (110 / 160) * 30 * 24 * 3600_000
   assert.ok(reach !== null && Math.abs(reach.getTime() - at) < 3600_000, String(reach?.toISOString()))

@@ -65,7 +65,7 @@ function isAnyUsedUp({ prices, used, granted }: SpendFacts): boolean {
   return allowancesUsed(prices, used, granted).some(isUsedUp)
 }
 
-/** App, "Usage and spend": `spend_cap`. */
+/** The field `spend_cap` of App, "Usage and spend". */
 export function spendCapOf(facts: SpendFacts, now: Date): SpendCapView {
   const { prices, choice } = facts
   if (!hasOverage(prices)) return UNAVAILABLE
@@ -97,7 +97,7 @@ function percent(charges: number, cap: number): number {
   return Math.floor((charges * 1000) / cap) / 10
 }
 
-/** null: not within the period, or overage charges nothing. */
+/** @returns null outside the period, or if overage is not charged. */
 export function projectedReach(facts: SpendFacts, cap: number | null, now: Date): Date | null {
   const { choice, period, past_due } = facts
   const passed = now.getTime() - period.starts_at.getTime()
@@ -142,7 +142,7 @@ export interface Exhausted {
   state: AllowanceState
 }
 
-/** App, "Reasons" of 402 allowance_exhausted; null: it may start more work. */
+/** @returns why no more work may start (App, "Reasons" of 402 allowance_exhausted); null: more work may start. */
 export function exhaustionOf(facts: SpendFacts): Exhausted | null {
   const { prices, choice, used, granted, period, past_due } = facts
   const exhausted = allowancesUsed(prices, used, granted)

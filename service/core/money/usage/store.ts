@@ -1,7 +1,7 @@
 import { METERS, type Granularity, type Units } from '../../../../contract/schemas/usage.ts'
 import type { Reader } from '../../../db/reader.ts'
 
-/** `units` converts a sample `s` to the whole units of its hour (App, "Usage facts"). */
+/** Tables of samples. `units` converts a sample `s` to the whole units of its hour (App, "Usage facts"). */
 export const SAMPLES = {
   workspace: {
     table: 'usage_samples',
@@ -25,7 +25,7 @@ export interface UsageScope {
   subject: { kind: SubjectKind; id: string } | null
 }
 
-/** Both hours inclusive. */
+/** A range of hours that includes both ends. */
 export interface UsageRange {
   from: Date
   to: Date
@@ -35,7 +35,7 @@ const SUMS = METERS.map((meter) => `coalesce(sum(${meter}), 0)::bigint as ${mete
 const LISTED = METERS.join(', ')
 const IN_RANGE = `organization_id = $1 and ($2::uuid is null or project_id = $2) and hour between date_trunc('hour', $3::timestamptz, 'UTC') and $4`
 
-/** The ledger does not have these yet: open samples minus their earlier entries. */
+/** Units that are not in the ledger yet: open samples minus their earlier entries. */
 function openUnits(kind: SubjectKind): string {
   const { table, id, units } = SAMPLES[kind]
   const open = `select * from ${table} where is_open and ${IN_RANGE} and ${id} = $5`
@@ -47,7 +47,7 @@ function openUnits(kind: SubjectKind): string {
         and e.project_id is not distinct from s.project_id`
 }
 
-/** The row count of hourly sums depends on projects, not on workspaces. */
+/** Reads hourly sums, because their number of rows depends on projects, not on workspaces. */
 const OF_ALL = `
   select hour, ${LISTED} from usage_hours where ${IN_RANGE}
   union all select hour, ${LISTED} from usage_open_hours where ${IN_RANGE}`

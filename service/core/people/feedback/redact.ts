@@ -10,7 +10,7 @@ const WHOLE: readonly RegExp[] = [
   /\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[0-9A-Za-z_-]{30,}/g,
 ]
 
-/** The word before the value is kept. */
+/** Patterns of values after a word such as `bearer`. The word is kept. */
 const BEHIND: readonly RegExp[] = [
   /(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}/gi,
   /(\b[a-z][a-z0-9+.-]*:\/\/[^\s:/@]{0,200}:)[^\s@/]{1,200}(?=@)/gi,
@@ -21,14 +21,14 @@ const BEHIND: readonly RegExp[] = [
 const LONG = /[A-Za-z0-9+/_=-]{32,}/g
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Idempotent. */
+/** Redacted text is not changed again. */
 export function redact(text: string): string {
   const known = WHOLE.reduce((rest, shape) => rest.replace(shape, REDACTED), text)
   const behind = BEHIND.reduce((rest, shape) => rest.replace(shape, `$1${REDACTED}`), known)
   return behind.replace(LONG, (word) => (isDrawn(word) ? REDACTED : word))
 }
 
-/** Feedback refers to UUIDs and paths, so they are kept. */
+/** UUIDs and paths are kept, because feedback refers to them. */
 function isDrawn(word: string): boolean {
   if (UUID.test(word)) return false
   const letters_min = word.startsWith('/') ? 24 : 16 // a path may contain long names

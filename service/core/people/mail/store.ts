@@ -10,7 +10,7 @@ export type NewMail = { kind: MailKind; email: string } & Partial<
   Pick<Insertable<Database['mails']>, 'person_id' | 'invitation_id' | 'spend_alert_id'>
 >
 
-/** The mail is never sent where the change rolls back. */
+/** The mail is not sent if the change rolls back. */
 export async function insertMail(tx: ChangeTx, { ids, now }: { ids: Ids; now: Date }, mail: NewMail): Promise<void> {
   const { person_id = null, invitation_id = null, spend_alert_id = null } = mail
   const times = { created_at: now, next_try_at: now, sent_at: null, given_up_at: null }

@@ -3,7 +3,7 @@ import type { Role } from '../../../../contract/access.ts'
 import type { Database } from '../../../db/schema.ts'
 import type { ChangeTx } from '../../changes/mutate.ts'
 
-/** Every decision about members takes this lock: two owners cannot remove each other at once. */
+/** Every decision about members takes this lock, so that two owners cannot remove each other at the same time. */
 export async function lockOrganization(tx: ChangeTx, id: string): Promise<Selectable<Database['organizations']> | undefined> {
   return tx.selectFrom('organizations').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
 }
@@ -28,7 +28,7 @@ export async function countOwners(tx: ChangeTx, organization_id: string): Promis
   return count
 }
 
-/** The person's lock keeps concurrent creations within the limit. */
+/** Locks the person before it counts, so that concurrent creations cannot exceed the limit. */
 export async function countOwned(tx: ChangeTx, person_id: string): Promise<number> {
   await tx.selectFrom('people').select('id').where('id', '=', person_id).forUpdate().execute()
   const { count } = await tx
@@ -40,7 +40,7 @@ export async function countOwned(tx: ChangeTx, person_id: string): Promise<numbe
   return count
 }
 
-/** false: the person is a member already. */
+/** @returns false if the person is a member already. */
 export async function insertMembership(tx: ChangeTx, membership: Insertable<Database['memberships']>): Promise<boolean> {
   const { numInsertedOrUpdatedRows = 0n } = await tx
     .insertInto('memberships')

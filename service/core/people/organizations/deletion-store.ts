@@ -1,6 +1,6 @@
 import type { ChangeTx } from '../../changes/mutate.ts'
 
-/** To every caller the organization no longer exists. Its workspaces are deleted later. */
+/** For every caller the organization no longer exists, although its workspaces are deleted later. */
 export async function beginDeletion(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx.updateTable('organizations').set({ deleting_at: now }).where('id', '=', id).execute()
   await tx.updateTable('api_keys').set({ revoked_at: now }).where('organization_id', '=', id).where('revoked_at', 'is', null).execute()
@@ -18,7 +18,7 @@ export async function beginDeletion(tx: ChangeTx, id: string, now: Date): Promis
   await tx.deleteFrom('memberships').where('organization_id', '=', id).execute()
 }
 
-/** The slug stays: no other organization can take it. */
+/** The row still has its slug, so that no other organization can use it. */
 export async function markEnded(tx: ChangeTx, id: string, now: Date): Promise<void> {
   await tx
     .updateTable('organizations')

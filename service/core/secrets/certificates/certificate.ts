@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto'
 
-/** The key is PKCS #8, DER. */
+/** A certificate authority. The key is PKCS #8, DER. */
 export interface Authority {
   /** PEM */
   certificate: string
@@ -8,15 +8,15 @@ export interface Authority {
 }
 
 const DAY_MS = 86_400_000
-/** A guest's clock may be behind. */
+/** Validity begins this many days ago, because a guest's clock may be behind. */
 const BEFORE_DAYS = 30
 const YEARS = 30
-/** Longer validity is not trusted everywhere. */
+/** Validity of host certificates. Some clients do not trust a longer one. */
 const SERVER_DAYS = 397
 const SERIAL_BYTES = 16
 const PEM_COLUMNS = 64
 
-/** It may sign only host certificates. */
+/** Creates an authority that may sign only host certificates. */
 export function makeAuthority(name: string, now: Date): Authority {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const until = new Date(now)
@@ -52,7 +52,7 @@ interface Content {
 
 const nameOf = (common: string) => sequence(set(sequence(oid('2.5.4.3'), der(0x0c, Buffer.from(common)))))
 
-/** RFC 5280, 4.1. */
+/** See RFC 5280, 4.1, for this structure. */
 function certificateOf({ subject, issuer, key, signer, now, until, extensions }: Content): Buffer {
   const algorithm = sequence(oid('1.2.840.10045.4.3.2')) // ecdsa-with-SHA256
   const serial = randomBytes(SERIAL_BYTES)

@@ -32,7 +32,7 @@ export function parseBase(base: string): { slug: string; version: number | null 
   return slug === undefined ? null : { slug, version: version === undefined ? null : Number(version) }
 }
 
-/** null: the base is a template. */
+/** @returns the id of the upload; null: the base is a template. */
 export function uploadOf({ base = '' }: Recipe): string | null {
   return UPLOAD_BASE.exec(base)?.[1] ?? null
 }
@@ -62,7 +62,7 @@ function languageIssues({ languages = [] }: Recipe): RecipeIssue[] {
   })
 }
 
-/** They belong to the machine: created for each, or empty in a version. */
+/** These paths belong to the machine: each machine creates them, or they are empty in a version. */
 const OWNED = ['/proc', '/sys', '/dev', '/run', '/tmp', '/volumes', '/etc/resolv.conf', '/etc/hostname', '/etc/hosts', '/etc/machine-id']
 
 export function pathIssues(path: string, given: string): RecipeIssue[] {

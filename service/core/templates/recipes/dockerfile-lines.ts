@@ -11,7 +11,7 @@ export interface Instruction {
 export interface Heredoc {
   name: string
   content: string
-  /** The delimiter is unquoted. */
+  /** True if the delimiter is unquoted: variables are expanded. */
   expands: boolean
 }
 
@@ -38,7 +38,7 @@ export function splitDockerfile(text: string): { instructions: Instruction[]; pr
     if (WITH_HEREDOCS.includes(instruction.keyword)) {
       const read = readHeredocs(lines, at, instruction.rest)
       if (read === null) {
-        // All later lines may belong to it.
+        // Reading ends here, because all later lines may belong to the heredoc.
         problems.push({ line, message: `the heredoc that begins with << in ${instruction.keyword} has no end` })
         break
       }
@@ -52,7 +52,7 @@ export function splitDockerfile(text: string): { instructions: Instruction[]; pr
   return { instructions, problems }
 }
 
-/** Only comments before the first instruction are directives. */
+/** The escape character. Only comments before the first instruction are directives. */
 function escapeOf(lines: readonly string[]): string {
   for (const line of lines) {
     const [, name = '', value = ''] = /^\s*#\s*([a-z]+)\s*=\s*(\S+)\s*$/i.exec(line) ?? []

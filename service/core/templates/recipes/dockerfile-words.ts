@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../../contract/limits.ts'
 
-/** As Docker does. Keeps quotes and escapes for `expand`. null: an unclosed quote. */
+/** Splits as Docker does. Quotes and escapes are kept for `expand`. @returns null for an unclosed quote. */
 export function splitWords(text: string, escape: string): string[] | null {
   const words: string[] = []
   let word = ''
@@ -23,7 +23,7 @@ export function splitWords(text: string, escape: string): string[] | null {
 
 const VARIABLE = /\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([-+])([^{}]*))?\})/y
 
-/** A word may be half a MiB of `$`: no slices. */
+/** Matches in place, without slices, because a word may be half a MiB of `$`. */
 function variableAt(word: string, at: number): RegExpExecArray | null {
   VARIABLE.lastIndex = at
   return VARIABLE.exec(word)
@@ -33,11 +33,11 @@ export interface Variables {
   get(name: string): string | undefined
 }
 
-/** Repeated variables can grow exponentially within a few lines. */
+/** Thrown because repeated variables can grow exponentially within a few lines. */
 export class TooLong extends Error {}
 
 /**
- * null: an unknown form.
+ * @returns null for an unknown form.
  * @throws TooLong
  */
 export function expand(word: string, variables: Variables, escape: string): string | null {

@@ -8,14 +8,14 @@ export type Translated = { recipe: Recipe; warnings: DockerfileProblem[] } | { p
 
 interface State {
   base: string | null
-  /** ARG: visible to instructions and commands, but not to workspaces. */
+  /** ARG values, visible to instructions and commands, but not to workspaces. */
   args: Map<string, string>
-  /** ARGs before FROM: visible to FROM, and to a later ARG of the same name. */
+  /** ARG values before FROM, visible to FROM, and to a later ARG of the same name. */
   outer_args: Map<string, string>
   env: Map<string, string>
   shell: string[]
   cwd: string
-  /** No command has run in cwd yet: it may not exist. */
+  /** True if no command has run in `cwd` yet, so it may not exist. */
   cwd_is_new: boolean
   user: string
   port: number | null
@@ -29,7 +29,7 @@ interface State {
 class UnsupportedInstructionError extends Error {}
 
 const { recipe_bytes_max, steps_max, dockerfile_variables_max } = LIMITS.build
-/** A long variable may be expanded in each of 100,000 words. */
+/** Limits the expanded text, because a long variable may be expanded in each of 100,000 words. */
 const EXPANDED_MAX = 4 * recipe_bytes_max
 const SHELL = ['/bin/sh', '-c']
 
@@ -40,7 +40,7 @@ const IGNORED: Readonly<Record<string, string>> = {
   VOLUME: 'all files of a workspace stay. RUN mkdir makes the directory',
 }
 
-/** Every step has its complete environment in `env`. */
+/** Every translated step has its complete environment in `env`. */
 export function translateDockerfile(text: string, build_args: Readonly<Record<string, string>> = {}): Translated {
   const { instructions, problems } = splitDockerfile(text)
   const state: State = {
@@ -165,7 +165,7 @@ function readEnv(state: State, instruction: Instruction): void {
     return setEnv(state, first, expanded(state, instruction, value))
   }
   const pairs = words.map((word) => /^([^=]+)=([^]*)$/.exec(word) ?? refuse('ENV takes NAME=value'))
-  // The environment before this line expands the values.
+  // All values are expanded first, with the environment before this line.
   const values = pairs.map(([, name = '', value = '']) => [name, expanded(state, instruction, value)] as const)
   for (const [name, value] of values) setEnv(state, name, value)
 }
@@ -194,7 +194,7 @@ function scriptOf(rest: string, heredocs: Instruction['heredocs']): string {
     if (only.content.startsWith('#!')) refuse('a document of RUN is run by the shell: #! is not understood')
     return only.content
   }
-  // The tabs of <<- are already removed.
+  // The content is passed on unchanged, because the tabs of <<- are already removed.
   return [rest, ...heredocs.map(({ name, content }) => `${content}${name}`)].join('\n') + '\n'
 }
 
@@ -280,7 +280,7 @@ function add(state: State, step: Pick<RunStep, 'run'>): void {
   state.cwd_is_new = false
 }
 
-/** Lazily: no copy of the maps for each word. */
+/** Looks up in place, without a copy of the maps for each word. */
 function lookup({ args, env }: Pick<State, 'args' | 'env'>): Variables {
   return { get: (name) => env.get(name) ?? args.get(name) }
 }

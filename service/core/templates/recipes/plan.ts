@@ -20,7 +20,7 @@ const TITLE_CHARACTERS_MAX = 200
 const APT = ['-o', 'APT::Install-Recommends=false', '-o', 'APT::Get::Assume-Yes=true', '-o', 'Dpkg::Use-Pty=0', '-o', 'Acquire::Retries=3']
 
 /**
- * @param base_env each step overrides it.
+ * @param base_env the base's environment, which each step can override.
  * @param mirror of packages; null: Debian's.
  */
 export function planSteps(recipe: Recipe, base_env: Readonly<Record<string, string>>, mirror: string | null = null): PlanStep[] {
@@ -99,11 +99,11 @@ function placeOf(mirror: string): { host: string; ports: readonly number[] } {
   return { host: hostname, ports: [port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)] }
 }
 
-/** No layer contains /tmp. */
+/** Not a part of the version, because no layer contains /tmp. */
 const SOURCES = '/tmp/.berth-sources'
 const MIRRORED = ['-o', 'Dir::Etc::SourceList=/dev/null', '-o', `Dir::Etc::SourceParts=${SOURCES}`]
 
-/** Security updates keep their source. */
+/** Only the main archive is mirrored. Security updates keep their own source. */
 function sourcesOf(mirror: string): string {
   const lists = '/etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources'
   const text = mirror

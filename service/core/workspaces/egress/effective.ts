@@ -4,7 +4,7 @@ import { intersection } from '../../../../contract/egress/intersect.ts'
 import { ALLOW_ALL, withinLimits, type EgressPolicy } from '../../../../contract/egress/policy.ts'
 import type { EnforcementState } from '../../../../contract/schemas/egress.ts'
 
-/** policy null: the override was removed. */
+/** A version of a policy; `policy` null: the override was removed. */
 export interface Versioned {
   version: number
   policy: EgressPolicy | null
@@ -30,17 +30,17 @@ export interface EgressFacts {
 }
 
 export interface Effective {
-  /** Before the ceiling. */
+  /** The policy as set, before the ceiling is applied. */
   policy: EgressPolicy
   source: 'workspace' | 'project' | 'platform'
   effective: EgressPolicy
-  /** Connections to them are redirected to the secret proxy. Ascending. */
+  /** Ports whose connections are redirected to the secret proxy. Ascending. */
   secret_ports: number[]
-  /** An acknowledgement names it. */
+  /** Identifies this policy in an acknowledgement of the host. */
   revision: string
 }
 
-/** App, "Egress policy". */
+/** The policy in effect (App, "Egress policy"). */
 export function effectiveOf(facts: Pick<EgressFacts, 'override' | 'project' | 'ceiling' | 'secret_ports'>): Effective {
   const { override, project, ceiling, secret_ports } = facts
   const set = (versioned: Versioned | null) => versioned?.policy ?? null
@@ -61,7 +61,7 @@ export function revisionOf(effective: EgressPolicy, secret_ports: readonly numbe
 
 const WITH_MACHINE: ReadonlySet<string> = new Set(['running', 'suspending'])
 
-/** App, "Other state-bearing records". An acknowledgement of another epoch is ignored. */
+/** Whether the host enforces the policy (App, "Other state-bearing records"). An acknowledgement of another epoch is ignored. */
 export function enforcementOf(facts: EgressFacts, { revision }: Pick<Effective, 'revision'>): EnforcementState {
   const { acknowledged, ownership_epoch, observed_state } = facts
   if (!WITH_MACHINE.has(observed_state) || acknowledged?.epoch !== ownership_epoch) return 'not_enforced'

@@ -14,8 +14,8 @@ export interface LockedWorkspace {
 }
 
 /**
- * The caller has checked the command table and, for a start, admission (`core/money/admission`). Throws StaleReadError where another
- * operation locks the workspace.
+ * The caller must have checked the command table and, for a start, admission (`core/money/admission`).
+ * @throws StaleReadError if another operation locks the workspace.
  */
 export async function beginOperation(
   { ids }: { ids: Ids },
@@ -26,7 +26,7 @@ export async function beginOperation(
 ): Promise<string> {
   const { cell_id, input = {}, now } = options
   const id = ids.next()
-  // Reads still work while a snapshot is captured (Cell, "Workspace as seen by tool calls").
+  // Reads are allowed while a snapshot is captured (Cell, "Workspace as seen by tool calls").
   const gate = kind === 'snapshot' || kind === 'layer_snapshot' ? 'read_only' : 'closed'
   await insertOperation(tx, { ...aboutWorkspace(row), id, kind, cell_id, input, now }, { workspace_ids: [row.id], gate })
   await writeDesiredState(tx, row.id, desired_state, row.cell_id === null ? { cell_id } : {}, now)

@@ -7,7 +7,7 @@ import type { Database } from '../../../db/schema.ts'
 import { StaleReadError } from '../../changes/stale-read-error.ts'
 import { actorFacts } from '../../changes/audit.ts'
 
-/** `workspace_id`, as the API shows it; null: the operation concerns no workspace. */
+/** `workspace_id` is the one that the API shows; null: the operation concerns no workspace. */
 export interface NewOperation {
   id: string
   kind: OperationKind
@@ -17,7 +17,7 @@ export interface NewOperation {
   project_id: string | null
   workspace_id: string | null
   source_workspace_id?: string
-  /** The fork waits for a capture that another fork of its source makes, and does not lock the source. */
+  /** True: the fork waits for the capture of another fork of its source, and does not lock the source. */
   joins?: boolean
   /** null: any cell may run it. */
   cell_id: string | null
@@ -64,12 +64,12 @@ export function aboutBuild({
 }
 
 /**
- * The step of a fork that waits for another fork's capture of its source (decision 256). Where that fork ends without a capture, the
- * trigger hold_passes gives the source's lock to the first waiting fork.
+ * The step of a fork that waits for another fork's capture of its source (decision 256).
+ * If that fork ends without a capture, the trigger hold_passes gives the source's lock to the first waiting fork.
  */
 export const WAITS_FOR_CAPTURE = 'joined'
 
-/** App, "Capacity wait". */
+/** Kinds that wait for capacity (App, "Capacity wait"). */
 const WAITS_FOR_CAPACITY: ReadonlySet<OperationKind> = new Set(['open', 'resume', 'fork'])
 
 export function operationRow(tx: ChangeTx, operation: NewOperation): Insertable<Database['operations']> {
@@ -100,7 +100,7 @@ export interface WorkspaceLock {
 }
 
 /**
- * Throws StaleReadError where another operation locks one of the workspaces.
+ * @throws StaleReadError if another operation locks one of the workspaces.
  * @param hold null: the operation locks no workspace.
  */
 export async function insertOperation(tx: ChangeTx, operation: NewOperation, hold: WorkspaceLock | null): Promise<void> {
@@ -122,7 +122,7 @@ export function throwUnlessLocked(held: bigint | undefined, { workspace_ids }: W
   if (held !== BigInt(workspace_ids.length)) throw new StaleReadError('another operation holds the workspace')
 }
 
-/** Only for the caller to read. */
+/** A delete that has already succeeded: no process runs it, the caller only reads it. */
 export async function insertFinishedDelete(
   tx: ChangeTx,
   { id, now, ...about }: OperationTarget & Pick<NewOperation, 'id' | 'now'>,
@@ -138,7 +138,7 @@ export async function lockOperation(tx: ChangeTx, id: string): Promise<void> {
   await sql`select 1 from operations where id = ${id} for no key update`.execute(tx)
 }
 
-/** They belong to no process yet. */
+/** No process runs these forks yet. */
 export async function readWaitingForks(tx: ChangeTx, source_workspace_id: string): Promise<{ id: string; workspace_id: string }[]> {
   const { rows } = await sql<{ id: string; workspace_id: string }>`
     select id, workspace_id from operations
@@ -151,7 +151,7 @@ export async function releaseWorkspaceLock(tx: ChangeTx, operation_id: string, w
   await tx.deleteFrom('workspace_holds').where('operation_id', '=', operation_id).where('workspace_id', '=', workspace_id).execute()
 }
 
-/** Releases all its workspace locks. */
+/** Releases all workspace locks of the operation. */
 export async function cancelOperation(tx: ChangeTx, id: string, now: Date, message = 'The workspace was deleted'): Promise<void> {
   const error = {
     code: 'canceled' as const,

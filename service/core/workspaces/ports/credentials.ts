@@ -6,12 +6,12 @@ const SECRET_BYTES = 32
 const SECRET = /^[A-Za-z0-9_-]{43}$/
 const COOKIE_OF_LINK = 'the cookie of a signed link'
 
-/** docs/decisions/port-credentials.md. */
+/** Creates a credential of a port (docs/decisions/port-credentials.md). */
 export function newCredential(kind: Exclude<CredentialKind, 'cookie'>): string {
   return `${PREFIXES[kind]}${randomBytes(SECRET_BYTES).toString('base64url')}`
 }
 
-/** The link cannot be derived from it. */
+/** The link cannot be derived from its cookie. */
 export function cookieOf(link: string): string {
   return `${PREFIXES.cookie}${createHmac('sha256', link).update(COOKIE_OF_LINK).digest('base64url')}`
 }

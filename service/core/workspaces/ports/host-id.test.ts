@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { hostIdOf, workspaceOf } from './host-id.ts'
 
-/** portd's tests share them. */
+/** portd's tests use the same vectors. */
 const VECTORS = JSON.parse(readFileSync(new URL('../../../../contract/port-hosts.json', import.meta.url), 'utf8')) as {
   good: { workspace_id: string; host_id: string }[]
   bad: { host_id: string; why: string }[]

@@ -1,4 +1,4 @@
-/** RFC 4648 in lower case: host names are case-insensitive, and a hyphen ends the port. */
+/** RFC 4648 in lower case, because host names are case-insensitive. It has no hyphen, which ends the port. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const CHARACTERS = 26 // of five bits each, for 128 bits
 const SPARE_BITS = 2n // at the end, always 0, so that each workspace has one name

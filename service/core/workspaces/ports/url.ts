@@ -11,7 +11,7 @@ export function linkUrl(port_url: string, link: string): string {
   return `${port_url}${RESERVED_PATH}/link?t=${link}`
 }
 
-/** The app's path follows. */
+/** The caller appends the app's path. */
 export function callbackUrl(port_url: string, callback: string): string {
   return `${port_url}${RESERVED_PATH}/callback/${callback}/`
 }

@@ -4,9 +4,9 @@ export interface WorkKind {
   row: string
   by: 'cell' | 'api'
   worker: string
-  /** From the time in the row. The operator is told of work beyond it. */
+  /** Seconds after the time in the row. Work beyond it is reported to the operator. */
   deadline_seconds: number
-  /** After a killed process, a database outage or a cancelled operation. */
+  /** What ends the work after a killed process, a database outage or a cancelled operation. */
   ended_by: string
 }
 

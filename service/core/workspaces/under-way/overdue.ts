@@ -12,7 +12,10 @@ interface OverdueContext {
   log: Pick<Logger, 'error'>
 }
 
-/** @param told rows that this process has already logged; updated in place. */
+/**
+ * Logs work beyond its deadline once.
+ * @param told rows that this process has already logged; updated in place.
+ */
 export async function logOverdue({ db, clock, log }: OverdueContext, { by, cell_id }: Worker, told: Set<string>): Promise<void> {
   const overdue = new Set<string>()
   for (const [kind, { deadline_seconds, worker }] of kindsOf(by)) {

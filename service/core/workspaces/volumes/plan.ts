@@ -2,7 +2,7 @@ import { LIMITS } from '../../../../contract/limits.ts'
 import type { ReasonOf } from '../../../../contract/errors.ts'
 import { fail, type Failure } from '../../../lib/fail.ts'
 
-/** null: no limit; a limit that is not set is in `missing_volume_limits`. */
+/** A limit of null is unlimited. A limit that is not set is in `missing_volume_limits`. */
 export interface VolumePlan {
   slug: string
   shared_volumes_max: number | null

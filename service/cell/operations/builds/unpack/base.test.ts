@@ -9,7 +9,7 @@ import { gzipSync } from 'node:zlib'
 import { entryOf, tarOf } from '../../../../../tests/support/tars.ts'
 import { patience } from '../../../../../tests/support/patience.ts'
 
-/** A wrapper script named `python3` is run only once. */
+/** The path of Python itself, so that a wrapper script named `python3` is run only once. */
 const PYTHON = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).trim()
 const PROGRAM = join(import.meta.dirname, 'base.py')
 const SHELL = readFileSync('/bin/sh')
@@ -22,7 +22,7 @@ interface Unpacked extends Disposable {
   at(path: string): string
 }
 
-/** Checks that nothing outside its folder has changed. */
+/** Runs the program, and checks that nothing outside its folder has changed. */
 function unpack(upload: Buffer, { bytes_max = 2 ** 24, entries_max = 1000 } = {}): Unpacked {
   const folder = mkdtempSync(join(tmpdir(), 'berth-unpack-'))
   writeFileSync(join(folder, 'upload'), upload)

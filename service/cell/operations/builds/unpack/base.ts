@@ -7,7 +7,7 @@ import { BuildFailed } from '../failed.ts'
 import { bringFile, bringUpload } from '../files.ts'
 import type { Guest } from '../steps.ts'
 
-/** An upload may be larger than the machine's memory. */
+/** On the disk, because an upload may be larger than the machine's memory. */
 const PLACE = '/var/tmp/.berth-base'
 export const BASE_ROOT = `${PLACE}/work/root`
 const PROGRAMS = ['tar_tree.py', 'base.py'] as const
@@ -15,7 +15,7 @@ const OUTPUT_BYTES_MAX = 16 << 10
 const EXIT_REFUSED = 3
 const GIB = 2 ** 30
 
-/** In the machine, a hostile upload harms that machine alone. @throws BuildFailed if the upload is invalid */
+/** Unpacks in a machine, so that a hostile upload harms that machine alone. @throws BuildFailed if the upload is invalid */
 export async function unpackBase(guest: Guest, upload: BuildUpload, entries_max: number): Promise<void> {
   const { link, bounds, plan, uploads_dir } = guest
   if (uploads_dir === null) throw new BuildFailed('this installation keeps no uploads')

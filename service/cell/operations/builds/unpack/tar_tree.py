@@ -111,7 +111,7 @@ class Tree:
         own = set()
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=Member, encoding="utf-8", errors="surrogateescape") as tar:
             while (member := tar.next()) is not None:
-                tar.members = []  # or it keeps them all in memory
+                tar.members = []  # otherwise tarfile keeps all members in memory
                 if member.size < 0:
                     raise Refused("an entry says that it has less than no bytes")
                 parts = parts_of(member.name)
@@ -224,7 +224,7 @@ class Tree:
             raise Refused(f"{shown(member.name)} is of a user that cannot be")
         os.chown(path, member.uid, member.gid, follow_symlinks=False)
         if not member.issym():
-            os.chmod(path, member.mode & 0o7777)  # after the owner, which takes setuid away
+            os.chmod(path, member.mode & 0o7777)  # after chown, which removes the setuid bit
         if not member.isdir():
             os.utime(path, (self.time(member),) * 2, follow_symlinks=False)
 
