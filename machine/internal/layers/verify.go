@@ -101,8 +101,10 @@ func (s *Store) writeVerified(known map[string]identity) error {
 		return err
 	}
 	fresh := s.cache() + ".new"
-	err = os.WriteFile(fresh, text, 0o600)
-	return errors.Join(err, os.Rename(fresh, s.cache()))
+	if err = os.WriteFile(fresh, text, 0o600); err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	return os.Rename(fresh, s.cache())
 }
 
 func (s *Store) cache() string { return filepath.Join(s.dir, "verified.json") }

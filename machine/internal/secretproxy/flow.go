@@ -87,14 +87,15 @@ func (f *flow) Close() error {
 	f.closed = true
 	onward := f.onward
 	f.onward = nil
+	transport := f.transport
 	f.mu.Unlock()
 	f.proxy.budget.leave(f)
 	err := f.Conn.Close()
 	for conn := range onward {
 		conn.Close()
 	}
-	if f.transport != nil {
-		f.transport.CloseIdleConnections()
+	if transport != nil {
+		transport.CloseIdleConnections()
 	}
 	return err
 }

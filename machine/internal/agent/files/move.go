@@ -95,6 +95,8 @@ func (c *crossDeviceMove) run(overwrite bool) error {
 		}
 		return err
 	}
+	// A power cut after the unlink must not lose both names. Some file systems cannot fsync directories.
+	_ = unix.Fsync(c.to.dir)
 	return unix.Unlinkat(c.from.dir, c.from.name, 0)
 }
 
