@@ -1,7 +1,7 @@
 """What survives a suspend, a hibernation, a fork and a restore: each case prepares a state, waits for the step and compares.
 
-The docstrings are the rows of docs/guides/what-survives.md. `cases.py --list` prints the names. `cases.py NAME` prepares, writes NAME.ready, waits for NAME.go with the seconds that the machine did not
-run, and writes NAME.result: empty, or what is wrong. A case is a generator that yields once, where the step happens.
+The docstrings are the rows of docs/guides/what-survives.md. `cases.py NAME` prepares, writes NAME.ready,
+waits for NAME.go with the seconds that the machine did not run, and writes NAME.result: empty, or what is wrong. A case is a generator that yields once, where the step happens.
 """
 import ctypes, fcntl, inspect, mmap, os, pty, select, signal, socket, sqlite3, struct, subprocess, sys, termios, threading, time
 
@@ -320,7 +320,4 @@ def main(name):
     os.rename(f"{FOLDER}/{name}.said", f"{FOLDER}/{name}.result")
 
 
-if sys.argv[1] == "--list":
-    print("\n".join(CASES))
-else:
-    main(sys.argv[1])
+main(sys.argv[1])

@@ -1,17 +1,14 @@
 // Needs its own installation, whose machines are hibernated after seconds.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { createClient, type Client, type OpenedWorkspace } from '../support/client.ts'
 import { type Machines, machinesOf } from '../support/machines.ts'
 import { patience } from '../support/patience.ts'
 import { startService, type Service } from '../support/service.ts'
+import { CASES, PROGRAM } from './cases.ts'
 
-const PROGRAM = path.join(import.meta.dirname, 'cases.py')
-const CASES = execFileSync('python3', [PROGRAM, '--list'], { encoding: 'utf8' }).trim().split('\n')
+const NAMES = CASES.map(({ name }) => name)
 const HOME = '/home/user/resume'
 /** Longer than any tolerance for clocks that the cases have. */
 const ASLEEP_MS = 8000
@@ -72,23 +69,22 @@ for (const [name, step] of Object.entries(STEPS)) {
       const workspace = await client.open(`resume-${name.replaceAll(' ', '-')}`, caps)
       await client.tool(workspace, '/keepalive', { json: { seconds: 600 } })
       const run = async (where: OpenedWorkspace, script: string) => (await client.run(where, ['bash', '-c', script])).stdout.trim()
-      const program = readFileSync(PROGRAM, 'utf8')
-      await run(workspace, `mkdir -p ${HOME}; cat > ${HOME}/cases.py <<'END OF CASES'\n${program}\nEND OF CASES\n`)
-      const started = CASES.map((each) => `setsid nohup python3 ${HOME}/cases.py ${each} > ${HOME}/${each}.log 2>&1 < /dev/null &`)
+      await run(workspace, `mkdir -p ${HOME}; cat > ${HOME}/cases.py <<'END OF CASES'\n${PROGRAM}\nEND OF CASES\n`)
+      const started = NAMES.map((each) => `setsid nohup python3 ${HOME}/cases.py ${each} > ${HOME}/${each}.log 2>&1 < /dev/null &`)
       await run(workspace, `cd ${HOME}; ${started.join('\n')}`)
-      const ready = `for i in $(seq ${patience(300)}); do [ $(ls ${HOME}/*.ready | wc -l) = ${CASES.length} ] && break; sleep .1; done; ls ${HOME}/*.ready | wc -l`
-      assert.equal(await run(workspace, ready), String(CASES.length))
+      const ready = `for i in $(seq ${patience(300)}); do [ $(ls ${HOME}/*.ready | wc -l) = ${NAMES.length} ] && break; sleep .1; done; ls ${HOME}/*.ready | wc -l`
+      assert.equal(await run(workspace, ready), String(NAMES.length))
       await client.tool(workspace, '/keepalive', { json: { seconds: 0 } })
       const began = performance.now()
       const resumed = await step(workspace)
       const slept = Math.min(ASLEEP_MS, performance.now() - began) / 1000
-      const goes = CASES.map((each) => `echo ${name === 'fork' ? 0 : slept} > ${HOME}/${each}.go`).join('; ')
-      const told = `for i in $(seq ${patience(300)}); do [ $(ls ${HOME}/*.result | wc -l) = ${CASES.length} ] && break; sleep .1; done`
+      const goes = NAMES.map((each) => `echo ${name === 'fork' ? 0 : slept} > ${HOME}/${each}.go`).join('; ')
+      const told = `for i in $(seq ${patience(300)}); do [ $(ls ${HOME}/*.result | wc -l) = ${NAMES.length} ] && break; sleep .1; done`
       const lines = await run(resumed, `${goes}; ${told}; cd ${HOME}; grep -H '' *.result || true; ls *.result`)
-      results = Object.fromEntries(CASES.map((each) => [each, resultOf(each, lines)]))
+      results = Object.fromEntries(NAMES.map((each) => [each, resultOf(each, lines)]))
     })
 
-    for (const each of CASES) test(`${each} survives`, () => assert.equal(results[each], ''))
+    for (const each of NAMES) test(`${each} survives`, () => assert.equal(results[each], ''))
   })
 }
 
