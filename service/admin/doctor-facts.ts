@@ -15,6 +15,7 @@ import type {
 import type { Subject } from '../../contract/internal/host-subject.ts'
 import { sealingFolder } from '../core/keys/ring/sealing-folder.ts'
 import { openDatabase } from '../db/database.ts'
+import { withLists } from '../lib/null-lists.ts'
 import type { HostCounters } from './doctor-usage.ts'
 import { readStored, type StoredFacts } from './doctor-store.ts'
 
@@ -162,7 +163,7 @@ function ask(options: http.RequestOptions): Promise<unknown> {
 /** Returns null instead of throwing: an error in the listener would end the doctor. */
 function answerIn(text: string): unknown {
   try {
-    return withLists(JSON.parse(text))
+    return withLists(JSON.parse(text), LISTS)
   } catch {
     return null
   }
@@ -175,11 +176,4 @@ function hostFacts(told: HostAnswer | null): HostFacts | null {
   const ofWorkspaces = <T extends { subject: Subject }>(list: T[]) =>
     list.filter(({ subject }) => subject.kind === 'workspace').map((one) => ({ ...one, workspace_id: one.subject.id }))
   return { ...told, machines: ofWorkspaces(told.machines), workspaces: ofWorkspaces(told.files) }
-}
-
-/** Go encodes a nil slice as null, so null becomes an empty list. */
-function withLists(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withLists)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, inner === null && LISTS.has(key) ? [] : withLists(inner)]))
 }

@@ -14,6 +14,7 @@ import {
 import { Layer, LayerList, LayersDropped, LayersHere } from '../../../contract/internal/host-layers.ts'
 import { Subject } from '../../../contract/internal/host-subject.ts'
 import { HostError } from '../../../contract/internal/host.ts'
+import { withLists } from '../../lib/null-lists.ts'
 import { HostFailure } from './hostd.ts'
 
 // hostd is trusted. These checks make an incompatible version fail here with a specific error, and not later in an operation.
@@ -47,12 +48,12 @@ export function parseMachine(value: unknown): Machine {
 
 export function parseCheckpoint(value: unknown): CheckpointInfo {
   if (!checkpoint.Check(value)) throw misshapen('a checkpoint')
-  return withLists(value) as CheckpointInfo
+  return withLists(value, LISTS) as CheckpointInfo
 }
 
 export function parseInventory(value: unknown): Inventory {
   if (!inventory.Check(value)) throw misshapen('an inventory')
-  return withLists(value) as Inventory
+  return withLists(value, LISTS) as Inventory
 }
 
 export function parseStats(value: unknown): MachineCounters[] {
@@ -128,9 +129,3 @@ function misshapen(what: string): HostFailure {
 }
 
 const LISTS = new Set(['engines', 'machines', 'files', 'disks', 'checkpoints', 'layers', 'quarantined'])
-
-function withLists(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withLists)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, inner === null && LISTS.has(key) ? [] : withLists(inner)]))
-}
