@@ -8,7 +8,8 @@ import { appRoute } from '../../contract/route.ts'
 import { systemClock } from '../lib/clock.ts'
 import { fail } from '../lib/fail.ts'
 import { createIds } from '../lib/ids.ts'
-import { bind, type Who } from './call.ts'
+import type { Who } from './call.ts'
+import { bind } from '../../tests/support/bind.ts'
 import { createServer } from './pipeline.ts'
 
 const who: Who = { type: 'api_key', id: 'k', key_id: 'k', organization_id: 'o', project_id: 'p', tool_permissions: [] }

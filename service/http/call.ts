@@ -101,17 +101,12 @@ export interface Bound<Deps, Ticket = unknown> {
   handler: Handler<Route, Deps, Ticket>
 }
 
-/** Binds a handler to its route and erases its types. Types are erased nowhere else. */
-export function bind<R extends Route, Deps, Ticket = unknown>(route: R, handler: Handler<R, Deps, Ticket>): Bound<Deps, Ticket> {
-  return { route, handler: handler as unknown as Handler<Route, Deps, Ticket> }
-}
-
 /** A handler for each route, by the id of the route. */
 export type HandlersOf<Routes, Deps, Ticket = unknown> = {
   readonly [Id in keyof Routes]: Routes[Id] extends Route ? Handler<Routes[Id], Deps, Ticket> : never
 }
 
-/** Binds each route to the handler of its id. The type of `handlers` makes the compiler report a missing or a wrong handler. */
+/** Binds each route to the handler of its id, and erases the types of handlers. The type of `handlers` makes the compiler report a missing or a wrong handler. */
 export function bindAll<Routes, Deps, Ticket>(routes: readonly Route[], handlers: HandlersOf<Routes, Deps, Ticket>): Bound<Deps, Ticket>[] {
   const by_id = new Map(Object.entries<unknown>(handlers))
   const bound = routes.map((route) => {

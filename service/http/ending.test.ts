@@ -6,7 +6,7 @@ import { createIds } from '../lib/ids.ts'
 import { systemClock } from '../lib/clock.ts'
 import { collectingLog } from '../../tests/support/logged.ts'
 import { bare } from '../../tests/support/pipeline-routes.ts'
-import { bind } from './call.ts'
+import { bind } from '../../tests/support/bind.ts'
 import { createServer } from './pipeline.ts'
 
 const SECRET = 'Zm9vYmFyYmF6cXV4'
