@@ -136,15 +136,15 @@ async function write(
   const second = await pieces.next()
   if (second.done === true) return put(gateway, { path, ...query }, first, options)
   // An append in pieces is visible in parts: it cannot be atomic.
-  const beside = append === true ? path : `${path}.berth-${crypto.randomUUID().slice(0, 8)}`
-  let result = await put(gateway, { path: beside, ...query }, first, timed)
+  const upload_path = append === true ? path : `${path}.berth-${crypto.randomUUID().slice(0, 8)}`
+  let result = await put(gateway, { path: upload_path, ...query }, first, timed)
   for (let piece: Bytes | undefined = second.value; piece !== undefined; piece = (await pieces.next()).value) {
     const { bytes_written } = result
-    result = await put(gateway, { path: beside, append: true }, piece, timed)
+    result = await put(gateway, { path: upload_path, append: true }, piece, timed)
     result = { ...result, bytes_written: bytes_written + result.bytes_written }
   }
   if (append === true) return result
-  await move(gateway, beside, path, { ...timed, overwrite: true })
+  await move(gateway, upload_path, path, { ...timed, overwrite: true })
   return { ...result, path, sha256: result.revision ?? result.sha256 }
 }
 

@@ -84,19 +84,19 @@ async function use(blobs: BlobFolder, digest: Digest): Promise<boolean> {
 
 async function write(blobs: BlobFolder, digest: Digest, content: Buffer): Promise<void> {
   const now = blobs.clock.now()
-  const beside = path.join(blobs.temporary, `${now.getTime()}-${randomBytes(12).toString('hex')}`)
-  const file = await open(beside, 'wx', 0o600)
+  const unfinished = path.join(blobs.temporary, `${now.getTime()}-${randomBytes(12).toString('hex')}`)
+  const file = await open(unfinished, 'wx', 0o600)
   try {
     await file.writeFile(content)
     await file.utimes(now, now)
     await file.sync()
   } catch (error) {
-    await rm(beside, { force: true })
+    await rm(unfinished, { force: true })
     throw error
   } finally {
     await file.close()
   }
-  await rename(beside, fileOf(blobs, digest))
+  await rename(unfinished, fileOf(blobs, digest))
 }
 
 async function get(blobs: BlobFolder, digest: Digest, part: BlobPart | undefined): Promise<Buffer> {
